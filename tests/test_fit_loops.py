@@ -563,3 +563,180 @@ def test_which_data_have_a_partial_batch() -> None:
             model.fit(X, Y, 6, validation_data=(X[:5], Y[:5]), verbose=0)
         with pytest.raises(ValueError, match="Received: 5 samples and batch_size=2"):
             model.evaluate(X[:5], Y[:5], 2, verbose=0)
+
+
+# --- executions of an epoch -----------------------------------------------------------
+
+
+class Executed:
+    """A loop that gives so many steps in each execution."""
+
+    def __init__(self, *done: int) -> None:
+        self.left = list(done)
+        self.calls: list[Any] = []
+
+    def has_more(self) -> bool:
+        return bool(self.left)
+
+    def run(self, count: int, on_part: Any = None) -> Any:
+        done = self.left.pop(0)
+        self.calls.append((count, on_part))
+        values = np.arange(float(done))
+        part = {"logs": {"a": values, "b": values + 1}, "loss": {"loss": -values}}
+        return [part] * (done > 0), done
+
+    def record(self) -> None:
+        self.calls.append("record")
+
+
+class Noted:
+    """Callbacks, a watcher, passes and a pace that note what they are told."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.kept: list[Any] = []
+
+    def call(self, *given: Any) -> None:
+        self.calls.append(given)
+
+    def keep_steps(self, results: Any) -> None:
+        self.kept.append(results)
+
+    def recorders(self) -> list[str]:
+        return ["recorder"]
+
+    def steps_to_look(self, mode: str) -> None:
+        return None
+
+    def begin(self, *given: Any) -> None:
+        self.calls.append(("begin", *given[1:]))
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def took(self, *given: Any) -> None:
+        self.calls.append(given)
+
+
+def executed(mode: str, *done: int, **how: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Run an epoch; what it gave, its run, and what callbacks and watcher were told."""
+    callbacks, watcher, passes = Noted(), Noted(), Noted()
+    model = {"stop_training": False, "_resets_what_it_lists": True, "metrics": ["m"]}
+    given = {
+        **{"loop": Executed(*done), "plan": StepPlan(5, 2, True, None)},
+        **{"passes": passes, "_left": None, "_is_asynchronous": False},
+        **{"_metrics": None, "is_out_of_data": False, **how},
+        "model": model | how.get("model", {}),
+    }
+    run = run_of(mode, **given)
+    found = run.execute(callbacks, watcher)
+    return found, run, callbacks, watcher, passes
+
+
+def test_the_executions_of_an_epoch() -> None:
+    (logs, results), run, callbacks, watcher, passes = executed("train", 2, 2, 1)
+    assert logs == {"a": 0.0, "b": 1.0} and results == []
+    hook = "on_train_batch"
+    ends = [{"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0}, {"a": 0.0, "b": 1.0}]
+    assert callbacks.calls == [
+        call
+        for first, last, logs in zip((0, 2, 4), (1, 3, 4), ends, strict=True)
+        for call in ((f"{hook}_begin", first, {}), (f"{hook}_end", last, logs))
+    ]
+    assert [one["loss"].tolist() for one in callbacks.kept] == [[0, -1], [0, -1], [0]]
+    assert callbacks.kept[0]["b"].tolist() == [1, 2]
+    assert passes.calls == [(4,), (4,), (2,)]
+    assert run.loop.calls == [(2, None), (2, None), (1, None)]
+    begins = [one for one in watcher.calls if one != "pause"]
+    assert begins == [("begin", 0, 2), ("begin", 2, 2), ("begin", 4, 1)]
+    assert watcher.calls[1::2] == ["pause"] * 3 and run._metrics == ["m"]
+
+
+def test_an_epoch_that_ends_early() -> None:
+    _, run, callbacks, _, _ = executed("train", 2, 2, 1, model={"stop_training": True})
+    assert len(callbacks.calls) == 2 and len(run.loop.calls) == 1
+    _, run, callbacks, _, _ = executed("test", 2, 2, 1, model={"stop_training": True})
+    assert len(callbacks.calls) == 6 and not callbacks.kept
+    with pytest.warns(UserWarning, match="after 2 of 5 steps"):
+        _, run, callbacks, _, passes = executed("train", 2, 0)
+    assert run.is_out_of_data and callbacks.calls[-1][0] == "on_train_batch_begin"
+    assert passes.calls == [(4,), (0,)] and len(callbacks.kept) == 1
+    plan = StepPlan(None, 2, True, None)
+    _, run, _, _, _ = executed("train", 2, 2, plan=plan, _left=9)
+    assert run.plan.steps == 4 and run._left == 5 and not run.is_out_of_data
+    _, run, callbacks, _, _ = executed("train", plan=plan)
+    assert run.plan.steps == 0 and callbacks.calls == [] and run._metrics is None
+    for how in ({"_resets_what_it_lists": False}, {"metrics": ["other"]}):
+        _, run, _, _, _ = executed("train", 2, 2, 1, model=how)
+        assert run._metrics == how.get("metrics")
+    _, run, _, _, _ = executed("train", 2, 2, 1, _metrics=["old"])
+    assert run._metrics == ["old"]
+
+    class Fails(Executed):
+        def run(self, count: int, on_part: Any = None) -> Any:
+            raise RuntimeError("no device")
+
+    callbacks, watcher = Noted(), Noted()
+    run = run_of(loop=Fails(1), _is_asynchronous=False, _left=None)
+    with pytest.raises(RuntimeError, match="no device"):
+        run.execute(callbacks, watcher)
+    assert watcher.calls[-1] == "pause"
+
+
+def test_the_executions_of_a_prediction() -> None:
+    class Rows(Executed):
+        def run(self, count: int, on_part: Any = None) -> Any:
+            done = self.left.pop(0)
+            return [np.full((done, 3, 1), done)], done
+
+    found, _, callbacks, _, _ = executed("predict", loop=Rows(2, 2, 1))
+    logs, results = found
+    assert logs["outputs"].shape == (3, 1) and len(results) == 3
+    assert [one[2]["outputs"].shape for one in callbacks.calls[1::2]] == [
+        *((6, 1), (6, 1), (3, 1))
+    ]
+    assert callbacks.kept == []
+
+
+def test_calls_for_each_step_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_loops, "StepCalls", lambda *given: given[1:])
+    how = {"_is_asynchronous": True, "_reduced": lambda leaf: leaf * 2}
+    for has_calls, wanted in (
+        (False, {"a": 0.0, "b": 1.0}),
+        (True, {"a": 0, "b": 2.0}),
+    ):
+        (logs, _), run, callbacks, watcher, _ = executed(
+            *("train", 2, 2, 1), _has_calls_of_replicas=has_calls, **how
+        )
+        assert logs == wanted and callbacks.calls == [] == watcher.calls
+        assert run.loop.calls == [
+            (count, ("on_train_batch", step, 4))
+            for count, step in ((2, 0), (2, 2), (1, 4))
+        ]
+    how["_reduced"] = None
+    executed("train", 2, 2, 1, _has_calls_of_replicas=True, **how)
+
+
+def test_executions_are_timed_and_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([1.0, 1.5, 7.0, 9.0])
+    now = SimpleNamespace(perf_counter=lambda: next(times))
+    monkeypatch.setattr(fit_loops, "time", now)
+    pace: Any = Noted()
+    pace.count = 3
+    _, run, _, _, _ = executed("train", 3, 2, _pace=pace)
+    assert pace.calls == [(3, 0.5), (2, 2.0)]
+    assert run.loop.calls == [(3, None), (2, None)]
+    monkeypatch.undo()
+    told: list[Any] = []
+    monkeypatch.setattr(Run, "_tell_recorded", lambda self, *given: told.append(given))
+    staged = Execution(True, 1, 1)
+    _, run, _, _, _ = executed("train", 5, execution=staged)
+    assert told == [] and run.loop.calls == [(2, None)]  # a loop on the host
+    monkeypatch.setattr(fit_loops, "Program", Executed)
+    _, run, _, _, _ = executed("train", 5, execution=staged)
+    assert run.loop.calls[0] == "record" and told == [(["recorder"], run.loop)]
+    _, run, _, _, _ = executed("train", 5)
+    assert run.loop.calls == [(2, None)] and len(told) == 1
+    monkeypatch.setattr(Noted, "recorders", lambda self: [])
+    _, run, _, _, _ = executed("train", 5, execution=staged)
+    assert run.loop.calls == [(2, None)] and len(told) == 1
