@@ -178,8 +178,7 @@ def random_graph(op: str, dtype: str, count: int) -> tuple[str, list[Array]]:
     ],
 )
 def test_random_numbers(op: str, dtype: str, count: int) -> None:
-    """Equal on all classes, and to the reference kernels: normal numbers, too, since
-    they are rounded to float32 or float16."""
+    """Equal on all classes, and to the reference kernels."""
     text, inputs = random_graph(op, dtype, count)
     got = all_the_same(text, inputs, op)
     reference = _core.graph_compile(text, reference=True).run(inputs)

@@ -653,6 +653,8 @@ test_random(void)
         free(out);
         trial.outputs[0].dtype = IPU_DTYPE_FLOAT16;
         check_trial(&trial);
+        trial.outputs[0].dtype = IPU_DTYPE_FLOAT64;
+        check_trial(&trial);
     }
     for (size_t r = 0; r < 4; r++) {
         static const double rates[] = {0.0, 0.3, 0.999, 1.0};
@@ -667,6 +669,9 @@ test_random(void)
         check_trial(&trial);
         trial.inputs[0].dtype = IPU_DTYPE_FLOAT16;
         trial.outputs[0].dtype = IPU_DTYPE_FLOAT16;
+        check_trial(&trial);
+        trial.inputs[0].dtype = IPU_DTYPE_FLOAT64;
+        trial.outputs[0].dtype = IPU_DTYPE_FLOAT64;
         check_trial(&trial);
     }
 }

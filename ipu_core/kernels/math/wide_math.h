@@ -978,13 +978,19 @@ ipu__erfinv_f64(double x)
     return ipu__with_sign_f64(result, x);
 }
 
-/* A word as a probability between those of the normal distribution at -2 and at 2. */
+/* The quantile at a word, as a probability between those of the normal distribution at
+ * -2 and at 2: no last range. */
 IPU_INLINE double
-ipu__within_two_sigma(uint32_t word)
+ipu__truncated_normal_f64(uint32_t word)
 {
     const double below = 0.022750131948179207200; /* of the distribution at -2 */
-    double u = ((double)word + 0.5) * 0x1p-32;
-    return below + u * (1.0 - 2.0 * below);
+    const double u = ((double)word + 0.5) * 0x1p-32;
+    const double q = below + u * (1.0 - 2.0 * below) - 0.5;
+    const double size = ipu__magnitude_f64(q);
+    double r = __builtin_sqrt(-ipu__log_normal_f64(0.5 - size));
+    double outer = ipu__quantile_outer(r - 1.6);
+    double center = ipu__quantile_center(size);
+    return ipu__with_sign_f64(size <= 0.425 ? center : outer, q);
 }
 
 #endif

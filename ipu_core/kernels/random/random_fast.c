@@ -5,10 +5,10 @@
  * numbers, integers, dropout and rounding are equal to the reference kernels to the bit.
  * Normal numbers are computed in double as there, by functions of our own that are the
  * same everywhere; rounded to float32 or float16 they are the reference's but for one in
- * many millions. In float64, where they would not be, the reference kernels serve. Tasks
- * are runs of elements that start at a block of four words; they depend on the shape
- * alone. */
+ * many millions. Tasks are runs of elements that start at a block of four words; they
+ * depend on the shape alone. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/random/random_impl.h"
 
@@ -41,8 +41,9 @@ typedef struct random_plan {
     int64_t elements;
     int64_t task_elements;
     int64_t words_each;
+    int64_t bytes; /* of an element */
     uint32_t threshold; /* 24 bits; elements below are dropped */
-    float scale;
+    double scale;
 } random_plan;
 
 const ipu__random_form *
@@ -61,7 +62,7 @@ static char *
 output_at(const random_job *job, int64_t at)
 {
     return ipu__at_mutable(job->call->outputs[0],
-                           at * (int64_t)ipu_dtype_bytes(job->plan->dtype));
+                           at * job->plan->bytes);
 }
 
 static void
@@ -80,13 +81,15 @@ run_uniform(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
     }
 }
 
-/* Doubles to where they go: float32 or float16. */
+/* Doubles to where they go. */
 static void
 store(const random_job *job, const double *values, int64_t at, int64_t n)
 {
     const random_plan *plan = job->plan;
     float odd[RUN];
-    if (plan->dtype == IPU_DTYPE_FLOAT32) {
+    if (plan->dtype == IPU_DTYPE_FLOAT64) {
+        memcpy(output_at(job, at), values, (size_t)n * sizeof *values);
+    } else if (plan->dtype == IPU_DTYPE_FLOAT32) {
         plan->form->to_floats((float *)(void *)output_at(job, at), values, n);
     } else {
         plan->form->to_odd_floats(odd, values, n);
@@ -114,8 +117,25 @@ run_truncated(const random_job *job, const uint32_t *words, int64_t at, int64_t 
 static void
 run_integers(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
 {
-    job->plan->form->integers((uint32_t *)(void *)output_at(job, at), words,
-                              (uint32_t)job->least, job->span, n);
+    const random_plan *plan = job->plan;
+    void *out = output_at(job, at);
+    uint32_t drawn[RUN];
+    switch (plan->bytes) {
+    case 8:
+        plan->form->integers_wide(out, words, job->least, job->span, n);
+        break;
+    case 4:
+        plan->form->integers(out, words, (uint32_t)job->least, job->span, n);
+        break;
+    default:
+        plan->form->integers(drawn, words, (uint32_t)job->least, job->span, n);
+        for (int64_t i = 0; i < n && plan->bytes == 2; i++) {
+            ((uint16_t *)out)[i] = (uint16_t)drawn[i];
+        }
+        for (int64_t i = 0; i < n && plan->bytes == 1; i++) {
+            ((uint8_t *)out)[i] = (uint8_t)drawn[i];
+        }
+    }
 }
 
 static void
@@ -123,16 +143,19 @@ run_dropout(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
 {
     const random_plan *plan = job->plan;
     bool half = plan->dtype == IPU_DTYPE_FLOAT16;
-    const void *x =
-        ipu__at(job->call->inputs[0], at * (int64_t)ipu_dtype_bytes(plan->dtype));
+    const void *x = ipu__at(job->call->inputs[0], at * plan->bytes);
     void *out = output_at(job, at);
-    uint8_t *mask = job->call->outputs[1];
+    uint8_t *mask = (uint8_t *)job->call->outputs[1] + at;
     float wide[RUN];
+    if (plan->dtype == IPU_DTYPE_FLOAT64) {
+        plan->form->dropout_wide(out, mask, x, words, plan->threshold, plan->scale, n);
+        return;
+    }
     if (half) {
         ipu__halves_to_floats(wide, x, n, plan->cpu);
     }
-    plan->form->dropout(half ? wide : out, mask + at, half ? wide : x, words,
-                        plan->threshold, plan->scale, n);
+    plan->form->dropout(half ? wide : out, mask, half ? wide : x, words, plan->threshold,
+                        (float)plan->scale, n);
     if (half) {
         ipu__floats_to_halves(out, wide, n, plan->cpu);
     }
@@ -182,6 +205,7 @@ choose(const ipu__preparation *p, run_fn *make, const char *name, random_plan **
     plan->run = make;
     plan->cpu = p->cpu;
     plan->dtype = p->spec->outputs[0].dtype;
+    plan->bytes = (int64_t)ipu_dtype_bytes(plan->dtype);
     plan->elements = ipu_shape_elements(&p->spec->outputs[0].shape);
     plan->task_elements = TASK_ELEMENTS;
     plan->words_each = 1;
@@ -204,10 +228,8 @@ static ipu_status
 choose_normal(const ipu__preparation *p, run_fn *make, const char *name)
 {
     random_plan *plan;
-    if (p->spec->outputs[0].dtype != IPU_DTYPE_FLOAT64) {
-        IPU_TRY(choose(p, make, name, &plan));
-        plan->task_elements = HEAVY_TASK_ELEMENTS;
-    }
+    IPU_TRY(choose(p, make, name, &plan));
+    plan->task_elements = HEAVY_TASK_ELEMENTS;
     return IPU_OK;
 }
 
@@ -223,32 +245,26 @@ ipu_choose_truncated_normal(const ipu__preparation *p)
     return choose_normal(p, run_truncated, "truncated_normal");
 }
 
-/* Of 32 bits; the reference kernel serves the others. */
 ipu_status
 ipu_choose_random_integer(const ipu__preparation *p)
 {
-    ipu_dtype dtype = p->spec->outputs[0].dtype;
     random_plan *plan;
-    return dtype == IPU_DTYPE_INT32 || dtype == IPU_DTYPE_UINT32
-               ? choose(p, run_integers, "integers", &plan)
-               : IPU_OK;
+    IPU_TRY(choose(p, run_integers, "integers", &plan));
+    plan->words_each = plan->bytes == 8 ? 2 : 1;
+    return IPU_OK;
 }
 
 ipu_status
 ipu_choose_dropout(const ipu__preparation *p)
 {
     double rate = ipu_attrs_float(p->spec->attrs, IPU_ATTR_RATE, 0.0);
-    ipu_dtype dtype = p->spec->inputs[0].dtype;
     ipu__scalar scale = {.f = rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0};
     random_plan *plan;
-    if (dtype == IPU_DTYPE_FLOAT64) {
-        return IPU_OK;
-    }
     IPU_TRY(choose(p, run_dropout, "dropout", &plan));
     if (rate > 0.0) {
         plan->threshold = ipu__dropout_threshold(rate);
     }
-    plan->scale = (float)ipu__scalar_round(dtype, scale).f;
+    plan->scale = ipu__scalar_round(plan->dtype, scale).f;
     return IPU_OK;
 }
 

@@ -23,9 +23,15 @@ typedef struct ipu__random_form {
     /* least + floor(word * span / 2^32) */
     void (*integers)(uint32_t *out, const uint32_t *words, uint32_t least,
                      uint64_t span, int64_t n);
+    /* The same with two words, / 2^64. */
+    void (*integers_wide)(uint64_t *out, const uint32_t *words, uint64_t least,
+                          uint64_t span, int64_t n);
     /* mask = the word's upper 24 bits >= threshold, y = mask ? x * scale : 0 */
     void (*dropout)(float *y, uint8_t *mask, const float *x, const uint32_t *words,
                     uint32_t threshold, float scale, int64_t n);
+    void (*dropout_wide)(double *y, uint8_t *mask, const double *x,
+                         const uint32_t *words, uint32_t threshold, double scale,
+                         int64_t n);
     /* To float16, see ipu_reference_round_stochastic. */
     void (*round)(uint16_t *out, const float *x, const uint32_t *words, int64_t n);
 } ipu__random_form;

@@ -65,23 +65,11 @@ normal(double *out, const uint32_t *from, int64_t n)
     }
 }
 
-/* Both ranges for every element, and bits of one or the other: a branch would keep a
- * compiler from using vectors. */
 RANDOM_TARGET static void
 truncated(double *out, const uint32_t *from, int64_t n)
 {
-    const uint64_t sign = UINT64_C(1) << 63;
     for (int64_t i = 0; i < n; i++) {
-        double q = ipu__within_two_sigma(from[i]) - 0.5;
-        uint64_t q_bits = ipu__double_bits(q);
-        double size = ipu__bits_double(q_bits & ~sign);
-        double tail = -ipu__log_normal_f64(0.5 - size);
-        double outer = ipu__quantile_outer(__builtin_sqrt(tail) - 1.6);
-        uint64_t outer_bits = ipu__double_bits(outer) | (q_bits & sign);
-        uint64_t center_bits = ipu__double_bits(ipu__quantile_center(q));
-        uint64_t is_center = UINT64_C(0) - (uint64_t)(size <= 0.425);
-        out[i] =
-            ipu__bits_double((center_bits & is_center) | (outer_bits & ~is_center));
+        out[i] = ipu__truncated_normal_f64(from[i]);
     }
 }
 
@@ -110,19 +98,39 @@ integers(uint32_t *out, const uint32_t *from, uint32_t least, uint64_t span, int
     }
 }
 
+/* The upper half of a product of 128 bits, out of four of 64. */
 RANDOM_TARGET static void
-dropout(float *y, uint8_t *mask, const float *x, const uint32_t *from,
-        uint32_t threshold, float scale, int64_t n)
+integers_wide(uint64_t *out, const uint32_t *from, uint64_t least, uint64_t span,
+              int64_t n)
 {
-    IPU_INDEPENDENT
+    const uint64_t span_low = span & UINT32_MAX;
+    const uint64_t span_high = span >> 32;
     for (int64_t i = 0; i < n; i++) {
-        float scaled = x[i] * scale;
-        y[i] = from[i] >> 8 >= threshold ? scaled : 0.0f;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        mask[i] = from[i] >> 8 >= threshold;
+        const uint64_t low = from[2 * i];
+        const uint64_t high = from[2 * i + 1];
+        const uint64_t middle = span_high * low + (span_low * low >> 32);
+        const uint64_t cross = span_low * high + (middle & UINT32_MAX);
+        out[i] = least + span_high * high + (middle >> 32) + (cross >> 32);
     }
 }
+
+#define DROPOUT(name, type) \
+    RANDOM_TARGET static void name(type *y, uint8_t *mask, const type *x, \
+                                   const uint32_t *from, uint32_t threshold, \
+                                   type scale, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            type scaled = x[i] * scale; \
+            y[i] = from[i] >> 8 >= threshold ? scaled : 0; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            mask[i] = from[i] >> 8 >= threshold; \
+        } \
+    }
+DROPOUT(dropout, float)
+DROPOUT(dropout_wide, double)
+#undef DROPOUT
 
 /* A normal result: 13 bits are dropped, to which as many random ones are added before. A
  * subnormal one is a whole number of 2^-24. Both for every element, and one of them. */
@@ -150,7 +158,7 @@ round_stochastic(uint16_t *out, const float *x, const uint32_t *from, int64_t n)
 }
 
 const ipu__random_form RANDOM_FORM = {
-    words,     uniform,   uniform_narrow, uniform_wide, normal,
-    truncated, to_floats, to_odd_floats,  integers,     dropout,
-    round_stochastic,
+    words,     uniform,   uniform_narrow, uniform_wide,  normal,
+    truncated, to_floats, to_odd_floats,  integers,      integers_wide,
+    dropout,   dropout_wide, round_stochastic,
 };

@@ -92,15 +92,10 @@ normal(const uint32_t words[4], int32_t lane)
 {
     const double two_pi = 6.283185307179586476925;
     const uint32_t *pair = words + (lane & 2);
-    double radius = sqrt(-2.0 * log(((double)pair[0] + 1.0) * 0x1p-32));
-    double angle = two_pi * ((double)pair[1] * 0x1p-32);
-    return radius * ((lane & 1) != 0 ? sin(angle) : cos(angle));
-}
-
-static double
-truncated(uint32_t word)
-{
-    return ipu__ndtri_f64(ipu__within_two_sigma(word));
+    double u = ((double)pair[0] + 1.0) * 0x1p-32;
+    double radius = sqrt(-2.0 * ipu__log_normal_f64(u));
+    ipu__point point = ipu__circle_f64(two_pi * ((double)pair[1] * 0x1p-32));
+    return radius * ((lane & 1) != 0 ? point.sin : point.cos);
 }
 
 ipu_status
@@ -127,7 +122,7 @@ ipu_reference_random_uniform(const ipu_kernel_call *call)
             value.f = normal(words, lane);
             break;
         default:
-            value.f = truncated(words[lane]);
+            value.f = ipu__truncated_normal_f64(words[lane]);
             break;
         }
         ipu__scalar_store(type->dtype, call->outputs[0], i, value);
