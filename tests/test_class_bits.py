@@ -150,6 +150,27 @@ def test_in_place(dtype: str) -> None:
     same_bits(got, [value], "in place and not")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("op", "oracle"), [("floor_mod", np.mod), ("floor_div", None)])
+def test_near_quotients(op: str, oracle: Any, dtype: str) -> None:
+    """A block whose quotients are all small takes another way: here they are whole, or
+    the smallest step beside it, of all sizes and signs."""
+    random = np.random.default_rng(2)
+    count = 4096
+    divisor = random.standard_normal(count) * 2.0 ** random.integers(-20, 20, count)
+    whole = random.integers(1, 1 << 20, count)
+    value = (divisor * whole).astype(dtype)
+    divisor = divisor.astype(dtype) * random.choice([-1, 1], count).astype(dtype)
+    steps = random.choice([-np.inf, 0.0, np.inf], count).astype(dtype)
+    value = np.where(steps == 0, value, np.nextafter(value, steps))
+    text = graph_of(op, [dtype, dtype], dtype, count, "")
+    got = all_the_same(text, [value, divisor], op)
+    reference = _core.graph_compile(text, reference=True).run([value, divisor])
+    same_bits(got, [np.asarray(t.numpy()) for t in reference], "reference kernel")
+    if oracle is not None:
+        same_bits(got, [oracle(value, divisor)], "NumPy")
+
+
 DRAWN = ("random_uniform", "random_normal", "truncated_normal")
 
 

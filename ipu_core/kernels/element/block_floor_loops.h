@@ -3,24 +3,24 @@
  * The part of block_loops.h that divides and rounds down. Blocks are looked through
  * first, so that loops have no branch in them. */
 
-/* `near` uses x, y and rest, `any` x and y. */
-#define FLOOR_FLOATS(name, near, any) \
-    BINARY(name##_f64, double, double, any) \
-    SIGNATURE(name##_f32) \
+/* `exact` is the rest of x / y where all quotients of a block are near, by y and their
+ * whole part; `near` uses x, y and rest, `any` x and y. */
+#define FLOOR_FLOAT(name, suffix, type, mask, exact, near, any) \
+    SIGNATURE(name##_##suffix) \
     { \
-        const float *xs = a; \
-        const float *ys = b; \
-        float *result = out; \
-        bool all_near = true; \
+        const type *xs = a; \
+        const type *ys = b; \
+        type *result = out; \
+        mask far = 0; /* as wide as what is compared: for vectors */ \
         UNUSED(); \
         for (int64_t i = 0; i < n; i++) { \
-            all_near &= ipu__is_near_quotient(xs[i], ys[i]); \
+            far |= ipu__is_near_quotient_##suffix(xs[i], ys[i]) ? 0 : 1; \
         } \
-        if (!all_near) { \
+        if (far != 0) { \
             for (int64_t i = 0; i < n; i++) { \
                 double x = (double)xs[i]; \
                 double y = (double)ys[i]; \
-                result[i] = (float)(any); \
+                result[i] = (type)(any); \
             } \
             return IPU_FAULT_NONE; \
         } \
@@ -28,12 +28,21 @@
         for (int64_t i = 0; i < n; i++) { \
             double x = (double)xs[i]; \
             double y = (double)ys[i]; \
-            double quotient = x / y; \
-            double rest = x - y * WHOLE(trunc, f64, __builtin_trunc)(quotient); \
-            result[i] = (float)(near); \
+            double whole = WHOLE(trunc, f64, __builtin_trunc)(x / y); \
+            double rest = exact; \
+            result[i] = (type)(near); \
         } \
         return IPU_FAULT_NONE; \
     }
+#ifdef IPU_FMA_BY_DOUBLES
+#define FLOOR_WIDE(name, near, any) BINARY(name##_f64, double, double, any)
+#else
+#define FLOOR_WIDE(name, near, any) \
+    FLOOR_FLOAT(name, f64, double, uint64_t, ipu__rest_f64(x, y, whole), near, any)
+#endif
+#define FLOOR_FLOATS(name, near, any) \
+    FLOOR_WIDE(name, near, any) \
+    FLOOR_FLOAT(name, f32, float, uint32_t, x - y * whole, near, any)
 FLOOR_FLOATS(floor_mod, ipu__floor_mod_of(rest, y), ipu__floor_mod_f64(x, y))
 FLOOR_FLOATS(floor_div, ipu__floor_div_of(x, y, rest), ipu__floor_div_f64(x, y))
 
@@ -47,12 +56,12 @@ FLOOR_FLOATS(floor_div, ipu__floor_div_of(x, y, rest), ipu__floor_div_f64(x, y))
         const type *xs = a; \
         const type *ys = b; \
         type *result = out; \
-        bool has_zero = false; \
+        type zeros = 0; /* as wide as what is compared: for vectors */ \
         UNUSED(); \
         for (int64_t i = 0; i < n; i++) { \
-            has_zero |= ys[i] == 0; \
+            zeros |= (type)(ys[i] == 0); \
         } \
-        if (has_zero) { \
+        if (zeros != 0) { \
             return IPU_FAULT_DIVISION_BY_ZERO; \
         } \
         IPU_INDEPENDENT \

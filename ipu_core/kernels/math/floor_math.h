@@ -41,10 +41,28 @@ ipu__floor_div_f64(double a, double b)
 /* Of two floats, whether a / b in double has the whole part of the quotient, and b times
  * that is exact: numbers of 24 bits and of 29. */
 IPU_INLINE bool
-ipu__is_near_quotient(float a, float b)
+ipu__is_near_quotient_f32(float a, float b)
 {
     double size = ipu__magnitude_f64((double)b);
     return (ipu__magnitude_f64((double)a) < 0x1p28 * size) & (size < 0x1p128);
+}
+
+/* Of two doubles, whether the whole part of a / b is a number, but for one. */
+IPU_INLINE bool
+ipu__is_near_quotient_f64(double a, double b)
+{
+    double size = ipu__magnitude_f64(b);
+    return (ipu__magnitude_f64(a) < 0x1p52 * size) & (size < (double)INFINITY);
+}
+
+/* fmod(a, b) of such, with the whole part of the rounded a / b: that may be one too
+ * large, and a - b * whole is a number in both cases. */
+IPU_INLINE double
+ipu__rest_f64(double a, double b, double whole)
+{
+    double rest = __builtin_fma(-whole, b, a);
+    double back = ipu__with_sign_f64(ipu__magnitude_f64(b), a);
+    return rest + (rest * ipu__with_sign_f64(1.0, a) < 0.0 ? back : 0.0);
 }
 
 IPU_INLINE int64_t
