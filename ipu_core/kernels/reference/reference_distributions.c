@@ -10,8 +10,7 @@
  *             1993
  *   binomial  the inverse where the mean is below 10; BTRS of Hörmann, "The generation
  *             of binomial random variates", 1993
- * Computed in double and rounded once. These kernels are the only ones. Calling thread
- * only; allocates nothing. */
+ * Computed in double and rounded once. These kernels are the only ones. */
 #include <math.h>
 
 #include "kernels/core/kernel_impl.h"
@@ -20,6 +19,7 @@
 enum {
     ATTEMPTS = 64,      /* for an element; each fails less often than one time in 3 */
     MOST_COUNTS = 1000, /* of an inverse; its mean is below 10 */
+    TASK_ELEMENTS = 256
 };
 
 static const double inverse_below = 10.0;
@@ -74,8 +74,12 @@ gamma_number(draws *d, double alpha, double none)
         double x = radius * ipu__cos_f64(two_pi * uniform(d->words[1]));
         double root = 1.0 + width * x;
         double v = root * root * root;
-        if (v > 0.0 && ipu__log_f64(uniform(d->words[2])) <
-                           0.5 * x * x + shape * (1.0 - v + ipu__log_f64(v))) {
+        double u = uniform(d->words[2]);
+        double square = x * x;
+        bool sure = u < 1.0 - 0.0331 * square * square; /* mostly, without logarithms */
+        if (v > 0.0 &&
+            (sure || ipu__log_f64(u) <
+                         0.5 * square + shape * (1.0 - v + ipu__log_f64(v)))) {
             return scale * shape * v;
         }
     }
@@ -187,24 +191,39 @@ binomial_number(draws *d, double count, double p)
     return p > 0.5 ? n - hits : hits;
 }
 
+typedef struct job {
+    const ipu_kernel_call *call;
+    ipu_random_key key;
+    int32_t operands;
+    double (*number)(draws *, double, double);
+} job;
+
 /* Each element from those at its place of the inputs. */
+static void
+draw(void *state, int64_t begin, int64_t end)
+{
+    const job *j = state;
+    const ipu_dtype dtype = j->call->spec->outputs[0].dtype;
+    draws d = {.key = j->key};
+    for (int64_t i = begin; i < end; i++) {
+        double values[2] = {0.0, 0.0};
+        for (int32_t k = 0; k < j->operands; k++) {
+            values[k] = ipu__scalar_load(dtype, j->call->inputs[k], i).f;
+        }
+        d.first = (uint64_t)i * ATTEMPTS;
+        ipu__scalar_store(dtype, j->call->outputs[0], i,
+                          (ipu__scalar){.f = j->number(&d, values[0], values[1])});
+    }
+}
+
 static ipu_status
 fill(const ipu_kernel_call *call, int32_t operands,
      double (*number)(draws *, double, double))
 {
-    const ipu_type *type = &call->spec->outputs[0];
     ipu__random_source source = ipu__random_source_of(call->spec);
-    int64_t elements = ipu_shape_elements(&type->shape);
-    draws d = {.key = ipu__random_key(call, &source)};
-    for (int64_t i = 0; i < elements; i++) {
-        double values[2] = {0.0, 0.0};
-        for (int32_t k = 0; k < operands; k++) {
-            values[k] = ipu__scalar_load(type->dtype, call->inputs[k], i).f;
-        }
-        d.first = (uint64_t)i * ATTEMPTS;
-        ipu__scalar_store(type->dtype, call->outputs[0], i,
-                          (ipu__scalar){.f = number(&d, values[0], values[1])});
-    }
+    job j = {call, ipu__random_key(call, &source), operands, number};
+    ipu__run_items(call->pool, ipu_shape_elements(&call->spec->outputs[0].shape),
+                   TASK_ELEMENTS, draw, &j);
     return IPU_OK;
 }
 
