@@ -12,7 +12,7 @@ import pytest
 from ipu import keras
 from ipu._device import processes, strategy_state
 from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
-from ipu.keras.engine.training import execution
+from ipu.keras.engine.training import device_steps, execution
 from ipu.keras.engine.training.device_steps import (
     AccumulatedSteps,
     PipelinedSteps,
@@ -301,3 +301,44 @@ def test_steps_that_say_nothing() -> None:
         steps.build(1, None, None, 0)  # type: ignore[arg-type]
     assert wants_captured(keras.optimizers.SGD()) is False
     assert wants_captured(SimpleNamespace(supports_captured_grads=1)) is True
+
+
+def test_the_pipeline_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    staged = SimpleNamespace(functions=["f"], arrangement=lambda: "arranged")
+    monkeypatch.setattr(
+        device_steps, "StagedStep", lambda *_, **how: (told.append(how), staged)[1]
+    )
+    pipeline = SimpleNamespace(pipeline=lambda *given, **how: told.append((given, how)))
+    monkeypatch.setattr(device_steps, "pipelining_ops", pipeline)
+    model = model_of(
+        _serialized=2, name="m", metrics=["a"], _pipelining_device_mapping=[0, 1]
+    )
+    plain = {
+        **{"gradient_accumulation_count": 4, "repeat_count": 3, "infeed_queue": "in"},
+        **{"outfeed_queue": "out", "device_mapping": [0, 1], "name": "m"},
+        **{"accumulate_outfeed": True, "batch_serialization_iterations": 2},
+    }
+    made = PipelinedSteps(model, "test", 8, True, {"offload_activations": True})
+    infeed: Any = "in"
+    outfeed: Any = "out"
+    made.build(24, infeed, outfeed, 0)
+    assert told == [
+        {"parts": 8},
+        ((["f"],), {**plain, "offload_activations": True}),
+    ]
+    assert made.arrangement() == "arranged"
+    told.clear()
+    options = {"reduction_method": "mean"}
+    for given, reduction in (({}, "sum"), (options, "mean")):
+        made = PipelinedSteps(model, "train", 8, False, given)
+        made.build(24, infeed, outfeed, 0)
+        _, how = told.pop()
+        assert how == {
+            **plain,
+            **{"accumulate_outfeed": False, "reduction_method": reduction},
+            **{"optimizer_function": made._optimizer_function},
+            **{"gradient_accumulation_for_captured_grads": False},
+            "outfeed_mask": [True, False, False],
+        }
+    assert told[0] == {"parts": 1}
