@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -156,8 +157,10 @@ def test_numbers_of_batches() -> None:
         *((3, [1, 3], True), (2, [1, 3], False)),
     ):
         assert fit_loops.is_due(epoch, freq) is is_due
-    parts = [{"a": np.zeros((2, 3, 1)), "b": np.zeros(2)} for _ in range(2)]
+    shapes = {"a": (2, 3, 1), "b": (2,), "c": (2, 3)}
+    parts = [{name: np.zeros(s) for name, s in shapes.items()} for _ in range(2)]
     joined = fit_loops._join(parts)
+    assert joined["c"].shape == (12,)
     assert joined["a"].shape == (12, 1) and joined["b"].shape == (4,)
     assert np.shares_memory(fit_loops._join(parts[:1])["a"], parts[0]["a"])
 
@@ -740,3 +743,162 @@ def test_executions_are_timed_and_recorded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Noted, "recorders", lambda self: [])
     _, run, _, _, _ = executed("train", 5, execution=staged)
     assert run.loop.calls == [(2, None)] and len(told) == 1
+
+
+# --- a whole run ----------------------------------------------------------------------
+
+
+class Fit:
+    """A run that notes what is done with it, and has so many epochs of data."""
+
+    batch_size = 4
+    is_strict = False
+    is_out_of_data = False
+    execution = Execution(False, 1, 1)
+
+    def __init__(self, calls: list[Any], name: str, epochs: int = 9) -> None:
+        self.calls, self.name, self.epochs = calls, name, epochs
+        self.plan = StepPlan(2, 1, True, None)
+        self.passes = self.loop = self
+        self.fails = False
+
+    def __getattr__(self, call: str) -> Any:
+        return lambda *given: self.calls.append((self.name, call, *given))
+
+    def begin_epoch(self) -> bool:
+        self.calls.append((self.name, "begin_epoch"))
+        self.epochs -= 1
+        return self.epochs >= 0
+
+    def execute(self, callbacks: Any, watcher: Any) -> Any:
+        if self.fails:
+            raise RuntimeError("no device")
+        self.calls.append((self.name, "execute", bool(watcher._watchers)))
+        self.plan = self.plan._replace(steps=7)
+        return {"loss": float(self.epochs)}, [{"rows": np.zeros((1, 2))}]
+
+
+class Hooked(keras.callbacks.Callback):
+    def __init__(self, calls: list[Any]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def __getattribute__(self, name: str) -> Any:
+        calls = object.__getattribute__(self, "__dict__").get("calls", [])
+        if name.startswith("on_") or name == "_abandon":
+            return lambda *given: calls.append((name, *map(str, given)))
+        return object.__getattribute__(self, name)
+
+    def _on_steps_executed(self, done: int) -> None:
+        pass
+
+
+def fitted(
+    epochs: int = 2, initial: int = 0, data: int = 9, **how: Any
+) -> tuple[Any, list[Any], Any]:
+    """Fit; the history, what was done, and the model."""
+    calls: list[Any] = []
+    train, test = Fit(calls, "train", data), Fit(calls, "test")
+    vars(train).update(how.pop("train", {}))
+    model: Any = SimpleNamespace(
+        _data_order=SimpleNamespace(resume=lambda: calls.append("resume")),
+        optimizer=SimpleNamespace(
+            finalize_variable_values=lambda given: calls.append(("finalize", given))
+        ),
+        **{"trainable_variables": "w", "stop_training": True, "history": None},
+    )
+    vars(model).update(how.pop("model", {}))
+    hooked = Hooked(calls)
+    listed = fit_loops.make_callbacks(model, [hooked], 0, 2, epochs)
+    validate = how.pop("validate", lambda epoch: None)
+    if how.pop("stops", False):
+        stop = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda *_: setattr(model, "stop_training", True)
+        )
+        listed.append(stop)
+    history = fit_loops.run_fit(
+        *(model, train, listed, epochs, initial),
+        validate=lambda epoch: test if validate(epoch) else None,
+    )
+    assert history.model is model and model.history is history
+    assert not [one for one in threading.enumerate() if one.name == "ipu-progress"]
+    return history, calls, model
+
+
+def epoch_of(number: int, loss: float, *tested: Any) -> list[Any]:
+    logs = {"loss": loss, **({"val_loss": tested[-1]} if tested else {})}
+    return [
+        *(("train", "begin_epoch"), ("train", "reset_metrics")),
+        ("on_epoch_begin", str(number), "{}"),
+        ("train", "execute", True),
+        *tested[:-1],
+        ("train", "end_epoch"),
+        ("on_epoch_end", str(number), str(logs)),
+    ]
+
+
+def test_the_course_of_a_fit() -> None:
+    history, calls, model = fitted(validate=lambda epoch: epoch == 1)
+    tested = [
+        *(("test", "start"), ("test", "begin_epoch"), ("test", "reset_metrics")),
+        *(("on_test_begin", "{}"), ("test", "execute", False)),
+        ("on_test_end", "{'loss': 8.0}"),
+    ]
+    last = "{'loss': 7.0, 'val_loss': 8.0}"
+    assert calls == [
+        *("resume", ("train", "start"), ("on_train_begin", "{}")),
+        *epoch_of(0, 8.0),
+        *epoch_of(1, 7.0, *tested, 8.0),
+        *(("finalize", "w"), ("on_train_end", last), ("test", "stop")),
+        *(("test", "end_well"), ("_abandon",), ("train", "stop")),
+        *(("train", "end_well"), ("train", "end")),
+    ]
+    assert history.history == {"loss": [8.0, 7.0], "val_loss": [8.0]}
+    assert model.stop_training is False  # it was set by an earlier run
+    assert history.params["steps"] == 7
+
+
+def test_where_a_fit_ends() -> None:
+    history, calls, _ = fitted(5, 3)
+    assert history.epoch == [3, 4]
+    history, _, model = fitted(5, stops=True)
+    assert history.epoch == [0] and model.stop_training
+    history, calls, _ = fitted(5, train={"is_out_of_data": True})
+    assert history.epoch == [0]
+    history, calls, _ = fitted(5, data=2)
+    assert history.epoch == [0, 1] and ("train", "end_early", 0) in calls
+    fitted(model={"optimizer": None})
+    calls = []
+    with pytest.raises(RuntimeError, match="no device"):
+        fitted(train={"fails": True, "calls": calls})
+    assert [one[1] for one in calls] == [
+        *("start", "begin_epoch", "reset_metrics", "stop", "end")
+    ]
+
+
+def test_processes_meet_at_the_end_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[str] = []
+    shared = Shared(index=0, meet=met.append)
+    monkeypatch.setattr(processes, "shared", lambda: shared)
+    fitted()
+    assert met == ["the end of fit"]
+
+
+def test_the_course_of_an_evaluation_and_a_prediction() -> None:
+    for run, wanted in (
+        (fit_loops.run_test, ["test_begin", "{}", "test_end", "{'loss': 8.0}"]),
+        (fit_loops.run_predict, ["predict_begin", "{}", "predict_end", "{}"]),
+    ):
+        calls: list[Any] = []
+        listed = fit_loops.make_callbacks(None, [Hooked(calls)], 0, 2)
+        made: Any = Fit(calls, "run", 9)
+        found = run(made, listed)
+        hooks = [word for one in calls if one[0].startswith("on_") for word in one]
+        assert [word.removeprefix("on_") for word in hooks] == wanted
+        names = [one[1] for one in calls if one[0] == "run"]
+        begun = ["begin_epoch", "reset_metrics"] * (run is fit_loops.run_test)
+        assert names == ["start", *begun, "execute", "stop", "end_well"]
+        if run is fit_loops.run_predict:
+            assert found["rows"].shape == (2,)
+        else:
+            assert found == {"loss": 8.0}

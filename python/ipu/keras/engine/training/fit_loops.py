@@ -562,7 +562,7 @@ def _join(results: Sequence[Nest]) -> Nest:
 
     def join(*parts: Any) -> Any:
         # each is [steps, batch, ...], or [steps] where there is no batch
-        rows = [p.reshape(-1, *p.shape[2:]) if p.ndim > 1 else p for p in parts]
+        rows = [p.reshape(-1, *p.shape[2:]) for p in parts]
         return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=0)
 
     return tf.nest.map_structure(join, *results)
