@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,8 @@ def small(kind: Any = keras.Sequential, **how: Any) -> Any:
 
 def test_compile_and_its_keywords() -> None:
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
-    assert not model.compiled
+    assert not model.compiled and model._is_paced and model._steps_per_execution == 1
+    assert model.stop_training is False is model.run_eagerly
     for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
         with pytest.raises(RuntimeError, match="You must compile your model"):
             call(X, Y)
@@ -45,6 +47,12 @@ def test_compile_and_its_keywords() -> None:
     with IPUStrategy().scope():
         model = small()
         model.compile("sgd", "mse", run_eagerly=False)
+        assert isinstance(model._scope(), nullcontext)
+        with pytest.raises(ValueError, match="for models outside of a strategy"):
+            model.compile("sgd", "mse", steps_per_execution="auto")
+    small(steps_per_execution="auto")
+    with model._scope() as strategy:
+        assert strategy is model._strategy
     with pytest.raises(RuntimeError, match="cannot run eagerly when using"):
         model.compile("sgd", "mse", run_eagerly=True)
 
@@ -150,7 +158,100 @@ def test_arguments_of_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert test[0][1].sample_weight is weighed[2]
     history = model.fit(X, Y, 4, 4, 0, validation_data=pair, validation_freq=2).history
     assert len(history["val_loss"]) == 2
-    model.fit(X, Y, 4, 1, "auto", callbacks=[])  # a line, as nobody looks
+    history = model.fit(
+        *(X, Y, 4, 2, 0), validation_data=pair, validation_freq=[1]
+    ).history
+    assert len(history["val_loss"]) == 1
+    for verbose, told in (("auto", 1), (1, 1), (2, 2), (0, 0)):
+        callback = keras.callbacks.Callback()
+        model.fit(X, Y, 4, 1, verbose, callbacks=[callback])
+        assert callback.params["verbose"] == told  # type: ignore[index]
+    made.clear()
+    numbers = np.array([0] * 9 + [1] * 3)
+    model.fit(X, numbers, 4, class_weight="balanced", verbose=0)
+    assert made[0][0][6] == {0: 12 / 18, 1: 2.0}
+    # epochs that were run before the run was stopped
+    monkeypatch.setattr(trainer.backup, "resumed", lambda model, given: (3, []))
+    made.clear()
+    assert model.fit(X, Y, 4, 5, 0, initial_epoch=1).epoch == [3, 4]
+    assert made[0][0][3] == 2 and made[0][0][7] == 2
+    explained: list[Any] = []
+
+    def noted_too(*given: Any) -> Any:
+        explained.append(given[-2:])
+        return nullcontext()
+
+    monkeypatch.setattr(trainer, "explained", noted_too)
+    for size in (None, 3):
+        model.fit(*(X, Y, 4, 5, 0), validation_data=pair, validation_batch_size=size)
+        asked, has_own_size = explained.pop()
+        assert asked.given.batch_size == (size or 4) and has_own_size is (size == 3)
+
+
+def test_steps_of_ones_own_are_tried_once() -> None:
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+            self.scale: Any = None
+            self.seen: list[Any] = []
+
+        def call(self, x: Any, training: Any = None) -> Any:
+            self.seen.append(training)
+            if self.scale is None:
+                self.scale = tf.Variable(2.0)
+            return self.dense(x) * self.scale
+
+    class OwnStep(Own):
+        def train_step(self, data: Any) -> Any:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(x, y, self(x, training=True))
+            weights = self.trainable_variables
+            pairs = zip(tape.gradient(loss, weights), weights, strict=True)
+            self.optimizer.apply_gradients(pairs)
+            return {"loss": loss}
+
+    model = OwnStep()
+    model.compile("adam", "mse")
+    model.fit(X, Y, 4, verbose=0)
+    assert model.built and model._tried_steps == {"train"}
+    traced = len(model.seen)
+    model.fit(X[:6], Y[:6], 3, verbose=0)  # of another size
+    assert len(model.seen) == traced + 1
+    model = Own()
+    assert model._known_outputs() is None
+    model.compile("adam", "mse")
+    assert model.predict(X).shape == (12, 1) and model.seen[0] is False
+    assert model._known_outputs() is not None
+    model.dense.built = False
+    assert model._known_outputs() is None
+    model.dense.built, model.built = True, False
+    assert model._known_outputs() is None
+
+    class Nothing(keras.Sequential):
+        def train_step(self, data: Any) -> Any:
+            return {"loss": tf.reduce_mean(data[0])}
+
+    model = Nothing([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(X, Y, 4, verbose=0)
+    assert model.built
+
+
+def test_who_resets_metrics() -> None:
+    class Lists(keras.Sequential):
+        @property
+        def metrics(self) -> list[Any]:
+            return super().metrics
+
+    class Resets(keras.Sequential):
+        def reset_metrics(self) -> None:
+            super().reset_metrics()
+
+    assert small()._resets_what_it_lists is True
+    assert small(Lists)._resets_what_it_lists is False
+    assert small(Resets)._resets_what_it_lists is False
 
 
 def test_names_of_outputs() -> None:
@@ -167,6 +268,7 @@ def test_names_of_outputs() -> None:
     by_name = {"y": tf.zeros(1), "x": tf.zeros(1)}
     assert names(by_name) == ["x", "y"] == names(by_name, ["a", "b"])
     assert names(by_name, ["a", "b"], loss={"a": "mse"}) == ["a", "b"]
+    assert names(by_name, ["a", "b"], loss="mae") == ["x", "y"]
     assert names(by_name, ["a", "x"], loss={"x": "mse"}) == ["x", "y"]
     assert names({"x": two}) == ["output_1", "output_2"]
 
@@ -240,8 +342,28 @@ def test_states_that_layers_carry() -> None:
     model = keras.Sequential([rnn, keras.layers.Dense(1)])
     model.predict(np.ones((4, 3, 2), np.float32), batch_size=4)
     assert all((np.asarray(state) != 0).any() for state in rnn.states)
+    model.stateful = True  # it does not reset itself
     model.reset_states()
     assert all((np.asarray(state) == 0).all() for state in rnn.states)
+
+
+def test_metrics_of_layers() -> None:
+    model = small(metrics=["mae"])
+    (dense,) = model.layers
+    dense.seen = dense.same = keras.metrics.Mean("seen")
+    model.own = keras.metrics.Sum("own")
+    model.evaluate(X, Y, verbose=0)
+    names = model.metrics_names
+    assert names[:2] == ["loss", "mae"] and sorted(names[2:]) == ["own", "seen"]
+    dense.seen.update_state(3.0)
+    variables = model._made_variables()
+    assert all(any(v is one for one in variables) for v in dense.seen.variables)
+    model.fit(X, Y, verbose=0)
+    count = len(model._made_variables())
+    model.optimizer = None
+    assert len(model._made_variables()) == count - 2  # those of its steps and rate
+    model.reset_metrics()
+    assert float(dense.seen.result()) == 0.0
 
 
 def test_what_is_trained_is_settled_by_compile() -> None:
@@ -279,6 +401,9 @@ def test_functions_of_iterators_are_kept() -> None:
         assert kept is make() is getattr(model, f"{name}_function")
         programs = model._programs
         assert make(force=True) is not kept and model._programs is not programs
+    model.compile("sgd", "mse")
+    assert model.train_function is None is model.test_function
+    assert model._programs is not programs
     predict = model.make_predict_function()
     assert predict is model.make_predict_function() is model.predict_function
     assert model.make_predict_function(True) is not predict
@@ -294,15 +419,78 @@ def test_functions_of_iterators_are_kept() -> None:
 def test_a_loop_over_steps_is_one_call() -> None:
     """The functions of an iterator take the batches of an execution."""
     counts = []
-    for steps in (1, 3):
-        model = small(steps_per_execution=steps)
+    for steps in (1, 2, 3):
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("adam", "mse", steps_per_execution=steps)
         data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2, drop_remainder=True)
         iterator = iter(data.repeat())
         logs = model.make_train_function()(iterator)
         counts.append(int(model.optimizer.iterations))
         assert list(logs) == ["loss"] and np.shape(logs["loss"]) == ()
         assert model.make_predict_function()(iterator).shape == (2, 1)
-    assert counts == [1, 3]
+    assert counts == [1, 2, 3]
+
+
+def test_what_a_step_gives() -> None:
+    none = keras.losses.MeanSquaredError(reduction="none")
+    model = small()
+    model.compile(keras.optimizers.SGD(0.0), none)
+    steps = model.fit(X, Y, 4, shuffle=False, verbose=0).steps["loss"]
+    wanted = ((model.predict(X) - Y) ** 2).reshape(3, 4).mean(1)
+    np.testing.assert_allclose(steps, wanted, rtol=1e-5)
+
+    class Own(keras.Sequential):
+        def compute_metrics(self, x: Any, y: Any, y_pred: Any, weight: Any) -> Any:
+            raise NotImplementedError
+
+        def make_train_function(self, force: bool = False) -> Any:
+            return lambda iterator: {"loss": 7.0}
+
+    model = small(Own)
+    assert model.fit(X, Y, 4, verbose=0).history["loss"] == [7.0]
+
+    class Converted(keras.Sequential):
+        def compute_metrics(
+            self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+        ) -> Any:
+            found = tf.constant(2.0)
+            if tf.reduce_sum(x) > 1000.0:
+                found = tf.constant(1.0)
+            return {"found": found}
+
+    assert small(Converted).evaluate(X, Y, verbose=0) == 2.0
+    model = keras.Sequential([keras.layers.Dropout(0.9)])
+    model.compile("sgd", "mse")
+    np.testing.assert_array_equal(model.predict(X), X)
+    assert model.evaluate(X, X, verbose=0) == 0.0
+    assert Trainer._fed(model, X) is X
+
+
+def test_single_batches_leave_nothing_behind() -> None:
+    model = small()
+    model.set_gradient_accumulation_options(3)
+    model.compile("sgd", "mse", steps_per_execution=3)
+    model.fit(X, Y, 4, verbose=0)
+    kernel = model.get_weights()[0]
+    resumed: list[int] = []
+    resume = model._data_order.resume
+    model._data_order.resume = lambda: (resumed.append(1), resume())
+    model.test_on_batch(X, Y)
+    model.predict_on_batch(X)
+    assert not resumed
+    model.train_on_batch(X, Y)
+    assert (model.get_weights()[0] != kernel).all() and resumed == [1]
+    kept = model._programs._waiting.values()
+    assert len(kept) == 4
+    assert all(getattr(program, "_step", None) is None for program in kept)
+
+
+def test_captures_of_a_model_without_weights() -> None:
+    model = keras.Sequential([keras.layers.ReLU(input_shape=(2,))])
+    sgd = keras.optimizers.SGD(0.1)
+    als = keras.optimizers.ALSOptimizer(sgd, captured_grads_only=True)
+    model.compile(als, "mse")
+    assert len(model.fit(X, X, 4, verbose=0).steps["loss"]) == 3
 
 
 def test_a_model_without_a_scope() -> None:

@@ -142,7 +142,6 @@ class _Body:
         self._rows = rows
         self.outfeed = IPUOutfeedQueue(**outfeed_options)
         self._steps: Steps | None = None
-        self._steps_per_result = 1
         self._arrange: Callable[[Nest], Nest] | None = None
         self._form: Nest = None  # of a result: the number of each leaf
         self._over_replicas: Callable[[Array], Array] | None = None

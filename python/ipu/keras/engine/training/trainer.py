@@ -592,15 +592,16 @@ class Trainer(IPUOptions):
         self._assert_has_loss()
         self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
         variables = self.trainable_variables
-        if variables and self._sink is not None:
+        if self._sink is not None:
             self._sink(loss)
-        elif variables and wants_captured(self.optimizer):
-            pairs = self.optimizer.compute_gradients(loss, variables)
-            captured = context.captured_gradients
-            self.optimizer.apply_gradients(pairs, captured_grads=captured)
         elif variables:
-            how = {} if tape is None else {"tape": tape}
-            self.optimizer.minimize(loss, variables, **how)
+            if wants_captured(self.optimizer):
+                pairs = self.optimizer.compute_gradients(loss, variables)
+                captured = context.captured_gradients
+                self.optimizer.apply_gradients(pairs, captured_grads=captured)
+            else:
+                how = {} if tape is None else {"tape": tape}
+                self.optimizer.minimize(loss, variables, **how)
         return self._results_of(x, y, y_pred, weight)
 
     def compute_loss(
@@ -802,7 +803,6 @@ class Trainer(IPUOptions):
         def train(element: Nest) -> Nest:
             if class_weight is not None:
                 element = class_weights.with_class_weight(element, class_weight)
-            self._step_loss = None
             logs = _checked_logs("train_step", convert_call(self.train_step)(element))
             loss, self._step_loss = self._step_loss, None
             return {"logs": logs, **({} if loss is None else {"loss": {"loss": loss}})}
