@@ -265,7 +265,7 @@ def test_changes_where_something_is_accumulated() -> None:
     ]
     assert len(found) == 3 and all(not one.attributes for one in found[0])
     assert [one.stages for one in (*found[1], *found[2])] == [2, 4, 8, 16, 2]
-    assert not any("recompute" in one.text for kind in found for one in kind)
+    assert not any("recomputation" in one.text for kind in found for one in kind)
 
 
 def test_changes_of_a_pipeline() -> None:

@@ -868,6 +868,7 @@ def test_where_a_fit_ends() -> None:
     history, calls, _ = fitted(5, data=2)
     assert history.epoch == [0, 1] and ("train", "end_early", 0) in calls
     fitted(model={"optimizer": None})
+    fitted(0)
     calls = []
     with pytest.raises(RuntimeError, match="no device"):
         fitted(train={"fails": True, "calls": calls})

@@ -149,9 +149,21 @@ def test_passes_are_counted() -> None:
     passes.end()
     assert order.passes == 11
     passes = Passes(order, Batches(None, INFINITE), 3, 0)
+    passes.end()
+    assert order.passes == 11
     passes.took(30)
     passes.end()
     assert order.passes == 12
+    passes = Passes(order, Batches(None, 5), 5, 0)
+    for _ in range(2):
+        passes.took(5)
+        passes.end_epoch()
+    passes.end()
+    assert order.passes == 14
+    passes = Passes(order, Batches(None, 1, is_endless=True), 3, 0)
+    passes.took(3)
+    passes.end()
+    assert order.passes == 17
 
 
 # --- what the user gave ---------------------------------------------------------------

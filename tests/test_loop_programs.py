@@ -89,6 +89,7 @@ class Body:
         self.given = given
         self.ends_after: int | None = None
         self.arrived = 0
+        self.waits: list[Any] = []
 
     def begin(self, *given: Any) -> None:
         self.calls.append(("begin", *self.given, *given))
@@ -105,6 +106,7 @@ class Body:
         return taken
 
     def wait(self, steps: int, timeout_s: float) -> int:
+        self.waits.append((steps, timeout_s))
         return min(self.arrived, steps) if timeout_s == 0.5 else self.arrived
 
     def usual(self) -> Any:
@@ -164,12 +166,15 @@ def test_data_that_end() -> None:
                     program.run(5)
                 continue
             assert program.run(5) == ([3] * (count > 0), count)
+            assert body.waits == [(1, 0.0)]
+            body.waits.clear()
             assert not program.has_more() and program.run(5) == ([], 0)
     body.ends_after = None
     program.begin(steps, "data")
     found: list[Any] = []
     parts, done = program.run(4, found.append)
     assert done == 4 and parts == found == [4]
+    assert {steps for steps, _ in body.waits} == {1}
 
 
 def test_how_far_an_execution_is() -> None:

@@ -13,7 +13,7 @@ from simulated_ipus import attach
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine.training import fit_loops, trainer
+from ipu.keras.engine.training import accounting, fit_loops, trainer
 from ipu.keras.engine.training.trainer import Trainer
 
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
@@ -303,6 +303,13 @@ def test_a_loss_of_ones_own_is_given_what_it_takes() -> None:
         assert loss == pytest.approx(right, rel=1e-5)
 
 
+def test_an_account_is_of_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "account_of", lambda *given: given)
+    model = small()
+    asked = model.account(X, Y, batch_size=3, training=False, machine="bow", replicas=2)
+    assert asked == (model, X, Y, 3, False, "bow", {"replicas": 2})
+
+
 def test_results_as_they_are_told() -> None:
     results = {"loss": 1.0, "mae": 2.0}
     assert trainer._as_told(results, True) is results
@@ -419,8 +426,17 @@ def test_functions_of_iterators_are_kept() -> None:
 def test_a_loop_over_steps_is_one_call() -> None:
     """The functions of an iterator take the batches of an execution."""
     counts = []
+
+    class Scaled(keras.Sequential):
+        scale: Any = None
+
+        def call(self, x: Any, training: Any = None) -> Any:
+            if self.scale is None:
+                self.scale = tf.Variable(2.0)
+            return super().call(x) * self.scale
+
     for steps in (1, 2, 3):
-        model = keras.Sequential([keras.layers.Dense(1)])
+        model = Scaled([keras.layers.Dense(1)])
         model.compile("adam", "mse", steps_per_execution=steps)
         data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2, drop_remainder=True)
         iterator = iter(data.repeat())

@@ -467,7 +467,6 @@ def run_fit(
             "`compile` a larger one for speed."
         )
     history = next(cb for cb in callbacks.callbacks if isinstance(cb, History))
-    history.model = model
     model.history = history
     model.stop_training = False
     logs: dict[str, Any] = {}

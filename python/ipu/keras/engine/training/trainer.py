@@ -47,7 +47,6 @@ from ipu.keras.engine.training.explained import Asked, explained
 from ipu.keras.engine.training.program import BatchProgram, ProgramCache
 from ipu.keras.engine.training.step_plan import checked_execution, whole_number
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
-from ipu.tf._functions import restores
 from ipu.tf._functions.function import DeviceFunction, scratch_trace
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf.autograph import convert_call
@@ -500,7 +499,6 @@ class Trainer(IPUOptions):
             variables = self.trainable_variables
             if variables:
                 self.optimizer._create_all_weights(variables)
-                restores.go_on()
             else:
                 logger.warning(
                     f"Model {self.name!r} has no trainable weights: fit computes its "
@@ -510,7 +508,7 @@ class Trainer(IPUOptions):
     def _known_outputs(self) -> Nest | None:
         """Return something of the form of the outputs; None where a call is to show it,
         or to build layers."""
-        if not self.built or any(not la.built for la in self._flatten_layers()):
+        if any(not layer.built for layer in self._flatten_layers()):
             return None
         return getattr(self, "_form_of_outputs", None)
 
