@@ -525,6 +525,11 @@ def linear() -> Iterator[Row]:
         yield row("eigh", [a], (n,), shape, label=label)
         yield row("svd", [a], (n,), shape, shape, label=label)
         yield row("lu", [a], shape, ((n,), "int32"), label=label)
+    many = (1000, 8, 8)
+    label, a, b = "1000 of 8 x 8", In(many, definite), In((1000, 8, 1))
+    yield row("cholesky", [a], many, label=label)
+    yield row("solve", [a, b], b.shape, attrs="transpose_a=false", label=label)
+    yield row("eigh", [a], many[:2], many, label=label)
 
 
 # what has no row of its own: no bytes move; the fuse pass makes it, of ops that have a

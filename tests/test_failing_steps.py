@@ -172,3 +172,40 @@ def test_what_has_no_elements_does_not_fail(op: str, shapes: Any, form: str) -> 
 
 def test_random_integers_of_an_empty_range_and_shape() -> None:
     assert tf.random.uniform([0], 3, 3, "int32").shape == (0,)
+
+
+def test_the_first_matrix_of_a_batch_that_fails_is_named() -> None:
+    """Threads share a batch; those that come first in time are not named."""
+    matrices = np.tile(np.eye(3, dtype="f4"), (200, 1, 1))
+    matrices[[61, 62, 190]] = 0.0
+    for threads in (1, 2, 3):
+        _core.set_num_threads(threads)
+        for make in (tf.linalg.cholesky, tf.linalg.inv, tf.linalg.lu):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="matrix 61 "):
+                make(matrices)
+
+
+def test_matrices_of_a_batch_are_the_same_for_all_threads() -> None:
+    matrices = np.random.default_rng(5).standard_normal((200, 9, 9)).astype("f4")
+    matrices = matrices @ matrices.swapaxes(1, 2) + np.eye(9, dtype="f4")
+    found = []
+    for threads in (1, 2, 3):
+        _core.set_num_threads(threads)
+        found.append(
+            [
+                np.asarray(x)
+                for made in (
+                    [tf.linalg.cholesky(matrices), tf.linalg.inv(matrices)],
+                    tf.linalg.qr(matrices),
+                    tf.linalg.eigh(matrices),
+                    tf.linalg.svd(matrices),
+                    tf.linalg.lu(matrices),
+                    [tf.linalg.det(matrices)],
+                )
+                for x in made
+            ]
+        )
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            assert a.tobytes() == b.tobytes()
+    np.testing.assert_allclose(found[0][0], np.linalg.cholesky(matrices), rtol=1e-4)

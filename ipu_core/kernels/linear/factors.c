@@ -35,7 +35,7 @@ dot(const double *x, const double *y, int n)
     for (; i < n; i++) {
         sum += x[i] * y[i];
     }
-    for (int j = 0; j < SUMS; j++) {
+    for (int j = 0; n >= SUMS && j < SUMS; j++) {
         sum += sums[j];
     }
     return sum;

@@ -6,9 +6,11 @@
  * matrices go by columns: a matrix as it lies here is the transposed one there, which
  * most routines take as well; `turned` copies are for the rest. Vectors that are known up
  * to their sign have a positive largest element. The workspace's slack serves BLIS, on
- * which LAPACK stands. These kernels are the only ones. Calling thread only. */
+ * which LAPACK stands. These kernels are the only ones. Matrices are shared out to
+ * threads; one has its bits whoever makes it. */
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/core/kernel_impl.h"
@@ -101,16 +103,32 @@ plan_of(const ipu_kernel_spec *spec)
     return p;
 }
 
+/* For one matrix. */
+static size_t
+room_of(const linear_plan *p)
+{
+    size_t numbers =
+        (size_t)p->rows * (size_t)p->columns + p->numbers + (size_t)p->work;
+    return numbers * sizeof(double) + p->integers * sizeof(int);
+}
+
+static int64_t
+parts_of(const linear_plan *p)
+{
+    return ipu__min(p->batches, ipu__share_most(room_of(p)));
+}
+
 size_t
 ipu__linear_workspace(const ipu_kernel_spec *spec)
 {
     linear_plan p = plan_of(spec);
-    size_t numbers = (size_t)p.rows * (size_t)p.columns + p.numbers + (size_t)p.work;
-    return numbers * sizeof(double) + p.integers * sizeof(int);
+    return ipu__share_bytes(parts_of(&p), room_of(&p));
 }
 
+/* A matrix in the hands of a thread. */
 typedef struct linear_job {
     const ipu_kernel_call *call;
+    ipu_ctx *ctx;
     linear_plan plan;
     ipu_cpu_class cpu;
     double *a;
@@ -121,8 +139,49 @@ typedef struct linear_job {
     int turned; /* of the turned one: its rows, at least 1 */
 } linear_job;
 
+typedef ipu_status make_fn(const linear_job *job, int64_t batch);
+
+static linear_job
+job_in(const linear_job *of, ipu_ctx *ctx, void *room)
+{
+    linear_job job = *of;
+    job.ctx = ctx;
+    job.a = room;
+    job.b = job.a + (size_t)job.plan.rows * (size_t)job.plan.columns;
+    job.work = job.b + job.plan.numbers;
+    job.integers = (int *)(job.work + job.plan.work);
+    return job;
+}
+
+typedef struct linear_run {
+    linear_job job;
+    make_fn *make;
+    int64_t parts;
+    _Atomic int64_t failed; /* the first matrix that did, or how many there are */
+} linear_run;
+
+static void
+make_parts(void *state, int64_t begin, int64_t end, void *room)
+{
+    linear_run *run = state;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, run->job.call->ctx->allocator);
+    const linear_job job = job_in(&run->job, &ctx, room);
+    int64_t batch = ipu__share_of(job.plan.batches, run->parts, begin);
+    const int64_t stop = ipu__share_of(job.plan.batches, run->parts, end);
+    while (batch < stop && run->make(&job, batch) == IPU_OK) {
+        batch++;
+    }
+    int64_t failed = atomic_load(&run->failed);
+    while (batch < stop && batch < failed &&
+           !atomic_compare_exchange_weak(&run->failed, &failed, batch)) {
+    }
+    ipu_ctx_clear(&ctx);
+}
+
+/* All matrices. One that fails is made again, for its error. */
 static ipu_status
-begin(linear_job *job, const ipu_kernel_call *call)
+run_all(const ipu_kernel_call *call, make_fn *make)
 {
     const ipu_shape *shape = &call->spec->inputs[0].shape;
     int64_t last = call->spec->input_count > 1
@@ -134,20 +193,25 @@ begin(linear_job *job, const ipu_kernel_call *call)
                         || last > INT_MAX / 16,
                 UNIMPLEMENTED, "%s of matrices with more than %d rows or columns",
                 ipu_op_info_of(call->spec->op)->name, INT_MAX / 16);
-    *job = (linear_job){.call = call,
-                        .plan = plan_of(call->spec),
-                        .cpu = ipu_cpu_class_detect(),
-                        .a = call->workspace};
-    IPU_TRY(ipu__blis_check(call->ctx, job->cpu));
-    IPU_FAIL_IF(call->ctx, job->plan.work == INT_MAX, UNIMPLEMENTED,
+    linear_run run = {.job = {.call = call,
+                              .plan = plan_of(call->spec),
+                              .cpu = ipu_cpu_class_detect()},
+                      .make = make};
+    const linear_plan *plan = &run.job.plan;
+    IPU_TRY(ipu__blis_check(call->ctx, run.job.cpu));
+    IPU_FAIL_IF(call->ctx, plan->work == INT_MAX, UNIMPLEMENTED,
                 "%s of a matrix of %d by %d: it would need 16 GiB of room to work",
-                ipu_op_info_of(call->spec->op)->name, job->plan.rows,
-                job->plan.columns);
-    job->b = job->a + (size_t)job->plan.rows * (size_t)job->plan.columns;
-    job->work = job->b + job->plan.numbers;
-    job->integers = (int *)(job->work + job->plan.work);
-    job->lead = larger(1, job->plan.columns);
-    job->turned = larger(1, job->plan.rows);
+                ipu_op_info_of(call->spec->op)->name, plan->rows, plan->columns);
+    run.job.lead = larger(1, plan->columns);
+    run.job.turned = larger(1, plan->rows);
+    run.parts = parts_of(plan);
+    run.failed = plan->batches;
+    ipu__share_out(call->pool, run.parts, make_parts, &run, call->workspace,
+                   room_of(plan));
+    if (run.failed < plan->batches) {
+        const linear_job job = job_in(&run.job, call->ctx, call->workspace);
+        return make(&job, run.failed);
+    }
     return IPU_OK;
 }
 
@@ -252,237 +316,221 @@ scale(double *x, int64_t count, int64_t stride, double factor)
     }
 }
 
-ipu_status
-ipu_reference_cholesky(const ipu_kernel_call *call)
+static ipu_status
+make_cholesky(const linear_job *job, int64_t batch)
 {
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int n = job.plan.rows;
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        load(&job, 0, batch, n, n, false, job.a);
-        IPU_FAIL_IF(call->ctx, !ipu__cholesky(job.cpu, n, job.a, job.lead),
-                    INVALID_ARGUMENT,
-                    "Cholesky decomposition was not successful. The input might not be "
-                    "valid: matrix %lld is not positive definite",
-                    (long long)batch);
-        for (int64_t i = 0; i < n; i++) {
-            for (int64_t j = i + 1; j < n; j++) {
-                job.a[i * n + j] = 0.0;
-            }
+    int n = job->plan.rows;
+    load(job, 0, batch, n, n, false, job->a);
+    IPU_FAIL_IF(job->ctx, !ipu__cholesky(job->cpu, n, job->a, job->lead),
+                INVALID_ARGUMENT,
+                "Cholesky decomposition was not successful. The input might not be "
+                "valid: matrix %lld is not positive definite",
+                (long long)batch);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = i + 1; j < n; j++) {
+            job->a[i * n + j] = 0.0;
         }
-        store(&job, 0, batch, n, n, false, 0, job.a);
     }
+    store(job, 0, batch, n, n, false, 0, job->a);
     return IPU_OK;
 }
 
-/* X^T A^T = B^T: what lies here, seen by columns, from the right. */
-ipu_status
-ipu_reference_triangular_solve(const ipu_kernel_call *call)
+static ipu_status
+make_triangular_solve(const linear_job *job, int64_t batch)
 {
-    bool lower = ipu_attrs_int(call->spec->attrs, IPU_ATTR_LOWER, 0) != 0;
-    bool transpose = ipu_attrs_int(call->spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int n = job.plan.rows;
-    int right = job.plan.right;
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        const double *a = view(&job, 0, batch, n, n, job.a);
-        load(&job, 1, batch, n, right, false, job.b);
-        for (int64_t i = 0; i < n; i++) {
-            IPU_FAIL_IF(
-                call->ctx, a[i * n + i] == 0.0, INVALID_ARGUMENT,
-                "Input matrix is not invertible: element %lld of the diagonal of "
-                "matrix %lld is 0",
-                (long long)i, (long long)batch);
-        }
-        ipu__matrix triangle = {(double *)(uintptr_t)a, transpose ? 1 : n,
-                                transpose ? n : 1};
-        ipu__solve_triangle(job.cpu, n, right, triangle, lower != transpose, false,
-                            (ipu__matrix){job.b, right, 1});
-        store(&job, 0, batch, n, right, false, 0, job.b);
-    }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_reference_solve(const ipu_kernel_call *call)
-{
-    bool transpose = ipu_attrs_int(call->spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int n = job.plan.rows;
-    int right = job.plan.right;
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        load(&job, 0, batch, n, n, !transpose, job.a);
-        load(&job, 1, batch, n, right, true, job.b);
-        int missing = ipu__lu(job.cpu, n, n, job.a, job.lead, job.integers);
+    bool lower = ipu_attrs_int(job->call->spec->attrs, IPU_ATTR_LOWER, 0) != 0;
+    bool transpose =
+        ipu_attrs_int(job->call->spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    int n = job->plan.rows;
+    int right = job->plan.right;
+    const double *a = view(job, 0, batch, n, n, job->a);
+    load(job, 1, batch, n, right, false, job->b);
+    for (int64_t i = 0; i < n; i++) {
         IPU_FAIL_IF(
-            call->ctx, missing >= 0, INVALID_ARGUMENT,
-            "Input matrix is not invertible: element %d of the diagonal of matrix "
-            "%lld is 0 after elimination",
-            missing, (long long)batch);
-        ipu__exchange_rows(right, job.b, job.lead, job.integers, 0, n);
-        const ipu__matrix factors = {job.a, 1, n};
-        const ipu__matrix sides = {job.b, 1, n};
-        ipu__solve_triangle(job.cpu, n, right, factors, true, true, sides);
-        ipu__solve_triangle(job.cpu, n, right, factors, false, false, sides);
-        store(&job, 0, batch, n, right, true, n, job.b);
+            job->ctx, a[i * n + i] == 0.0, INVALID_ARGUMENT,
+            "Input matrix is not invertible: element %lld of the diagonal of "
+            "matrix %lld is 0",
+            (long long)i, (long long)batch);
     }
+    ipu__matrix triangle = {(double *)(uintptr_t)a, transpose ? 1 : n,
+                            transpose ? n : 1};
+    ipu__solve_triangle(job->cpu, n, right, triangle, lower != transpose, false,
+                        (ipu__matrix){job->b, right, 1});
+    store(job, 0, batch, n, right, false, 0, job->b);
+    return IPU_OK;
+}
+
+static ipu_status
+make_solve(const linear_job *job, int64_t batch)
+{
+    bool transpose =
+        ipu_attrs_int(job->call->spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    int n = job->plan.rows;
+    int right = job->plan.right;
+    load(job, 0, batch, n, n, !transpose, job->a);
+    load(job, 1, batch, n, right, true, job->b);
+    int missing = ipu__lu(job->cpu, n, n, job->a, job->lead, job->integers);
+    IPU_FAIL_IF(
+        job->ctx, missing >= 0, INVALID_ARGUMENT,
+        "Input matrix is not invertible: element %d of the diagonal of matrix "
+        "%lld is 0 after elimination",
+        missing, (long long)batch);
+    ipu__exchange_rows(right, job->b, job->lead, job->integers, 0, n);
+    const ipu__matrix factors = {job->a, 1, n};
+    const ipu__matrix sides = {job->b, 1, n};
+    ipu__solve_triangle(job->cpu, n, right, factors, true, true, sides);
+    ipu__solve_triangle(job->cpu, n, right, factors, false, false, sides);
+    store(job, 0, batch, n, right, true, n, job->b);
     return IPU_OK;
 }
 
 /* The determinant's sign and the logarithm of its size, or the determinant as a
  * product. */
-ipu_status
-ipu_reference_det(const ipu_kernel_call *call)
+static ipu_status
+make_det(const linear_job *job, int64_t batch)
 {
-    const bool in_parts = call->spec->op == IPU_OP_ID_SLOGDET;
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int n = job.plan.rows;
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        double sign = 1.0;
-        double product = 1.0;
-        double size = 0.0;
-        load(&job, 0, batch, n, n, false, job.a);
-        ipu__lu(job.cpu, n, n, job.a, job.lead, job.integers);
-        for (int i = 0; i < n; i++) {
-            double pivot = job.a[(int64_t)i * n + i];
-            sign = job.integers[i] == i ? sign : -sign;
-            product *= pivot;
-            size += log(fabs(pivot));
-        }
-        product *= sign;
-        for (int64_t i = 0; i < n; i++) {
-            double pivot = job.a[i * n + i];
-            sign = pivot < 0.0 ? -sign : (pivot == 0.0 ? 0.0 : sign);
-        }
-        store(&job, 0, batch, 1, 1, false, 0, in_parts ? &sign : &product);
-        if (in_parts) {
-            store(&job, 1, batch, 1, 1, false, 0, &size);
-        }
+    const bool in_parts = job->call->spec->op == IPU_OP_ID_SLOGDET;
+    int n = job->plan.rows;
+    double sign = 1.0;
+    double product = 1.0;
+    double size = 0.0;
+    load(job, 0, batch, n, n, false, job->a);
+    ipu__lu(job->cpu, n, n, job->a, job->lead, job->integers);
+    for (int i = 0; i < n; i++) {
+        double pivot = job->a[(int64_t)i * n + i];
+        sign = job->integers[i] == i ? sign : -sign;
+        product *= pivot;
+        size += log(fabs(pivot));
+    }
+    product *= sign;
+    for (int64_t i = 0; i < n; i++) {
+        double pivot = job->a[i * n + i];
+        sign = pivot < 0.0 ? -sign : (pivot == 0.0 ? 0.0 : sign);
+    }
+    store(job, 0, batch, 1, 1, false, 0, in_parts ? &sign : &product);
+    if (in_parts) {
+        store(job, 1, batch, 1, 1, false, 0, &size);
     }
     return IPU_OK;
 }
 
-ipu_status
-ipu_reference_qr(const ipu_kernel_call *call)
+static ipu_status
+make_qr(const linear_job *job, int64_t batch)
 {
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int m = job.plan.rows;
-    int n = job.plan.columns;
-    int k = job.plan.least;
-    double *r = job.a; /* rewritten column by column, then k rows of it are stored */
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        int info;
-        load(&job, 0, batch, m, n, true, job.a);
-        dgeqrf_(&m, &n, job.a, &job.turned, job.b, job.work, &job.plan.work, &info);
-        store(&job, 1, batch, k, n, true, job.turned, r);
-        dorgqr_(&m, &k, &k, job.a, &job.turned, job.b, job.work, &job.plan.work, &info);
-        store(&job, 0, batch, m, k, true, job.turned, job.a);
-    }
+    int m = job->plan.rows;
+    int n = job->plan.columns;
+    int k = job->plan.least;
+    double *r = job->a; /* rewritten column by column, then k rows of it are stored */
+    int info;
+    load(job, 0, batch, m, n, true, job->a);
+    dgeqrf_(&m, &n, job->a, &job->turned, job->b, job->work, &job->plan.work, &info);
+    store(job, 1, batch, k, n, true, job->turned, r);
+    dorgqr_(&m, &k, &k, job->a, &job->turned, job->b, job->work, &job->plan.work,
+            &info);
+    store(job, 0, batch, m, k, true, job->turned, job->a);
     /* below R's diagonal LAPACK keeps the reflections */
-    size_t bytes = ipu_dtype_bytes(job.plan.dtype);
-    for (int64_t row = 0; row < job.plan.batches * k; row++) {
-        memset((char *)call->outputs[1] + (size_t)(row * n) * bytes, 0,
-               (size_t)(row % k) * bytes);
+    size_t bytes = ipu_dtype_bytes(job->plan.dtype);
+    for (int64_t i = 0; i < k; i++) {
+        memset((char *)job->call->outputs[1] + (size_t)((batch * k + i) * n) * bytes, 0,
+               (size_t)i * bytes);
     }
     return IPU_OK;
 }
 
-ipu_status
-ipu_reference_eigh(const ipu_kernel_call *call)
+static ipu_status
+make_eigh(const linear_job *job, int64_t batch)
 {
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int n = job.plan.rows;
-    int integers = (int)job.plan.integers;
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        int info = 0;
-        load(&job, 0, batch, n, n, false, job.a);
-        bool finite = is_finite(job.a, (int64_t)n * n);
-        if (finite) {
-            dsyevd_("V", "U", &n, job.a, &job.lead, job.b, job.work, &job.plan.work,
-                    job.integers, &integers, &info, 1, 1);
-        }
-        IPU_FAIL_IF(call->ctx, !finite || info != 0, INVALID_ARGUMENT,
-                    "Self-adjoint eigen decomposition was not successful. The input "
-                    "might not be valid: matrix %lld has elements that are not finite",
-                    (long long)batch);
-        for (int64_t i = 0; i < n; i++) {
-            scale(job.a + i * n, n, 1, sign_of(job.a + i * n, n, 1));
-        }
-        store(&job, 0, batch, 1, n, false, 0, job.b);
-        store(&job, 1, batch, n, n, true, n, job.a);
+    int n = job->plan.rows;
+    int integers = (int)job->plan.integers;
+    int info = 0;
+    load(job, 0, batch, n, n, false, job->a);
+    bool finite = is_finite(job->a, (int64_t)n * n);
+    if (finite) {
+        dsyevd_("V", "U", &n, job->a, &job->lead, job->b, job->work, &job->plan.work,
+                job->integers, &integers, &info, 1, 1);
     }
+    IPU_FAIL_IF(job->ctx, !finite || info != 0, INVALID_ARGUMENT,
+                "Self-adjoint eigen decomposition was not successful. The input "
+                "might not be valid: matrix %lld has elements that are not finite",
+                (long long)batch);
+    for (int64_t i = 0; i < n; i++) {
+        scale(job->a + i * n, n, 1, sign_of(job->a + i * n, n, 1));
+    }
+    store(job, 0, batch, 1, n, false, 0, job->b);
+    store(job, 1, batch, n, n, true, n, job->a);
     return IPU_OK;
 }
 
 /* Of the transposed matrix, which is the one that lies here by columns: A^T = V S U^T.
  */
-ipu_status
-ipu_reference_svd(const ipu_kernel_call *call)
+static ipu_status
+make_svd(const linear_job *job, int64_t batch)
 {
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int m = job.plan.rows;
-    int n = job.plan.columns;
-    int k = job.plan.least;
+    int m = job->plan.rows;
+    int n = job->plan.columns;
+    int k = job->plan.least;
     int least = larger(1, k);
     int64_t vectors = (int64_t)k * (m + n);
-    double *v = job.b + k;          /* k columns of n */
+    double *v = job->b + k;         /* k columns of n */
     double *u = v + (int64_t)k * n; /* m rows of k */
-    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        int info = 0;
-        load(&job, 0, batch, m, n, false, job.a);
-        if (is_finite(job.a, (int64_t)m * n)) {
-            dgesdd_("S", &n, &m, job.a, &job.lead, job.b, v, &job.lead, u, &least,
-                    job.work, &job.plan.work, job.integers, &info, 1);
-        } else {
-            for (int64_t i = 0; i < k + vectors; i++) {
-                job.b[i] = (double)NAN;
-            }
+    int info = 0;
+    load(job, 0, batch, m, n, false, job->a);
+    if (is_finite(job->a, (int64_t)m * n)) {
+        dgesdd_("S", &n, &m, job->a, &job->lead, job->b, v, &job->lead, u, &least,
+                job->work, &job->plan.work, job->integers, &info, 1);
+    } else {
+        for (int64_t i = 0; i < k + vectors; i++) {
+            job->b[i] = (double)NAN;
         }
-        IPU_FAIL_IF(call->ctx, info != 0, INTERNAL,
-                    "the singular value decomposition of matrix %lld did not converge",
-                    (long long)batch);
-        for (int64_t i = 0; i < k; i++) {
-            double sign = sign_of(u + i, m, k);
-            scale(u + i, m, k, sign);
-            scale(v + i * n, n, 1, sign);
-        }
-        store(&job, 0, batch, 1, k, false, 0, job.b);
-        store(&job, 1, batch, m, k, false, 0, u);
-        store(&job, 2, batch, n, k, true, n, v);
     }
+    IPU_FAIL_IF(job->ctx, info != 0, INTERNAL,
+                "the singular value decomposition of matrix %lld did not converge",
+                (long long)batch);
+    for (int64_t i = 0; i < k; i++) {
+        double sign = sign_of(u + i, m, k);
+        scale(u + i, m, k, sign);
+        scale(v + i * n, n, 1, sign);
+    }
+    store(job, 0, batch, 1, k, false, 0, job->b);
+    store(job, 1, batch, m, k, false, 0, u);
+    store(job, 2, batch, n, k, true, n, v);
     return IPU_OK;
 }
 
 /* P A = L U: both triangles in one matrix, the ones on L's diagonal left out; and for
  * each row of it the row of A. */
-ipu_status
-ipu_reference_lu(const ipu_kernel_call *call)
+static ipu_status
+make_lu(const linear_job *job, int64_t batch)
 {
-    linear_job job;
-    IPU_TRY(begin(&job, call));
-    int n = job.plan.rows;
-    int32_t *rows = call->outputs[1];
-    for (int64_t batch = 0; batch < job.plan.batches; batch++, rows += n) {
-        load(&job, 0, batch, n, n, true, job.a);
-        int missing = ipu__lu(job.cpu, n, n, job.a, job.turned, job.integers);
-        IPU_FAIL_IF(call->ctx, missing >= 0, INVALID_ARGUMENT,
-                    "Input is not invertible: matrix %lld has no pivot in column %d",
-                    (long long)batch, missing);
-        for (int i = 0; i < n; i++) {
-            rows[i] = i;
-        }
-        for (int i = 0; i < n; i++) {
-            int32_t other = rows[job.integers[i]];
-            rows[job.integers[i]] = rows[i];
-            rows[i] = other;
-        }
-        store(&job, 0, batch, n, n, true, n, job.a);
+    int n = job->plan.rows;
+    int32_t *rows = (int32_t *)job->call->outputs[1] + batch * n;
+    load(job, 0, batch, n, n, true, job->a);
+    int missing = ipu__lu(job->cpu, n, n, job->a, job->turned, job->integers);
+    IPU_FAIL_IF(job->ctx, missing >= 0, INVALID_ARGUMENT,
+                "Input is not invertible: matrix %lld has no pivot in column %d",
+                (long long)batch, missing);
+    for (int i = 0; i < n; i++) {
+        rows[i] = i;
     }
+    for (int i = 0; i < n; i++) {
+        int32_t other = rows[job->integers[i]];
+        rows[job->integers[i]] = rows[i];
+        rows[i] = other;
+    }
+    store(job, 0, batch, n, n, true, n, job->a);
     return IPU_OK;
 }
+
+#define OF_ALL(name) \
+    ipu_status ipu_reference_##name(const ipu_kernel_call *call) \
+    { \
+        return run_all(call, make_##name); \
+    }
+OF_ALL(cholesky)
+OF_ALL(triangular_solve)
+OF_ALL(solve)
+OF_ALL(det)
+OF_ALL(qr)
+OF_ALL(eigh)
+OF_ALL(svd)
+OF_ALL(lu)
