@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
+from _pytest.warnings import catch_warnings_for_item
 
 from .build import FOLDER
 from .client import results
@@ -300,7 +301,9 @@ class _Child:
         reached = self.server.switch.reached
         reached[:] = 0
         begin = time.perf_counter()
-        reports = runtestprotocol(item, log=False, nextitem=following)
+        about = {"config": item.config, "ihook": item.ihook, "when": "runtest"}
+        with catch_warnings_for_item(**about, item=item):  # its marks hold here, too
+            reports = runtestprotocol(item, log=False, nextitem=following)
         if any(report.failed for report in reports):
             return False
         if self.note:
