@@ -109,7 +109,7 @@ def test_the_disk_has_a_file_before_it_takes_its_place(
     whole.write_whole(str(tmp_path / "a"), b"whole")
     first, *others = done
     assert first.startswith(".a-") and others == ["replace", tmp_path.name]
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
 
 
 def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
