@@ -171,6 +171,27 @@ def test_near_quotients(op: str, oracle: Any, dtype: str) -> None:
         same_bits(got, [oracle(value, divisor)], "NumPy")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("op", "nothing"), [("sum", 0), ("prod", 1), ("max", -np.inf), ("min", np.inf)]
+)
+def test_short_rows(op: str, nothing: float, dtype: str) -> None:
+    """Short rows that follow each other are reduced side by side, by the tree of one
+    row: here one joined with a row that changes nothing."""
+    for length in (1, 2, 3, 7, 16, 17):
+        for rows in (1, 64, 65):
+            value = values(dtype, rows * length, length).reshape(rows, length)
+            graph = Graph(host=True)
+            x = graph.param((dtype, (rows, length)))
+            alone = graph.one(op, [x], (dtype, (rows,)), "axes=[1]")
+            y = graph.param((dtype, (2, rows, length)))
+            joined = graph.one(op, [y], (dtype, (rows,)), "axes=[0, 2]")
+            text = graph.finish([alone, joined])
+            both = np.stack([value, np.full_like(value, nothing)])
+            got = all_the_same(text, [value, both], op)
+            same_bits([got[0]], [got[1]], f"{rows} rows of {length}")
+
+
 DRAWN = ("random_uniform", "random_normal", "truncated_normal")
 
 

@@ -18,7 +18,7 @@ enum {
     CHUNK_ROWS = 64,    /* rows per partial strip */
     TASK_ELEMENTS = 16384,
     FEW_TASKS = 8,
-    GROUP = 64,         /* results that are finished together */
+    GROUP = IPU_FOLD_SIDE, /* results that are finished together */
     LONG_ROW = 256
 };
 
@@ -30,6 +30,7 @@ typedef struct reduce_plan {
     int64_t inner;        /* elements of the innermost axis */
     bool inner_reduced;
     bool in_chunks;       /* tasks are chunks */
+    bool short_rows;      /* which follow each other, one for each result */
     bool until_decided;   /* any and all: what comes later may not matter */
     int64_t results;      /* of `kept` */
     int64_t rounds;       /* of `reduced` */
@@ -233,7 +234,11 @@ reduce_rows(void *state, int64_t begin, int64_t end)
     _Alignas(IPU_BUFFER_ALIGNMENT) char totals[GROUP * IPU_FOLD_ACCUMULATOR_BYTES];
     for (int64_t i = begin; i < end; i += GROUP) {
         int64_t n = ipu__min(end - i, GROUP);
-        for (int64_t j = 0; j < n; j++) {
+        if (plan->short_rows) {
+            plan->fold->short_rows(totals, element(job, i * plan->inner), n,
+                                   plan->inner);
+        }
+        for (int64_t j = 0; j < n && !plan->short_rows; j++) {
             fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
         }
         plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), totals, n,
@@ -447,6 +452,11 @@ ipu_choose_sum(const ipu__preparation *p)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan_loops(plan, spec);
     plan->fold = ipu__fold_of(spec->op, spec->inputs[0].dtype, p->cpu);
+    const ipu__loop *kept = &plan->kept;
+    plan->short_rows = plan->inner_reduced && plan->rounds == 1 && plan->inner > 0 &&
+                       plan->inner <= IPU_FOLD_SHORT &&
+                       (kept->rank == 0 ||
+                        (kept->rank == 1 && kept->strides[0][0] == plan->inner));
     plan->until_decided = spec->op == IPU_OP_ID_ANY || spec->op == IPU_OP_ID_ALL;
     plan->bytes = (int64_t)ipu_dtype_bytes(spec->inputs[0].dtype);
     plan->result_bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);

@@ -133,7 +133,33 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         *(acc *)accumulator = lane[0]; \
     }
 
+/* Lanes are rows. What `row` joins with fillers stays as it is. */
+#define SHORT_ROWS(name, target, acc, element, first, step) \
+    target static void short_##name(void *accumulators, const void *elements, \
+                                    int64_t rows, int64_t n) \
+    { \
+        const element *x = elements; \
+        acc *total = accumulators; \
+        acc column[IPU_FOLD_SHORT][IPU_FOLD_SIDE]; \
+        const acc nothing = (acc)NOT_CONSTANT(first, acc, n); \
+        for (int64_t j = 0; j < n; j++) { \
+            for (int64_t i = 0; i < rows; i++) { \
+                column[j][i] = (acc)step(nothing, (acc)x[i * n + j]); \
+            } \
+        } \
+        for (int64_t width = IPU_FOLD_SHORT / 2; width > 0; width /= 2) { \
+            for (int64_t j = 0; j < width && j + width < n; j++) { \
+                const acc *more = column[j + width]; \
+                for (int64_t i = 0; i < rows; i++) { \
+                    column[j][i] = (acc)step(column[j][i], more[i]); \
+                } \
+            } \
+        } \
+        memcpy(total, column[0], (size_t)rows * sizeof *total); \
+    }
+
 #define FOLD(name, target, acc, element, lanes, first, step) \
+    SHORT_ROWS(name, target, acc, element, first, step) \
     ACCUMULATORS(name, target, acc, first, step) \
     ROW(name, target, acc, element, lanes, first, first, step, AS_IT_IS) \
     target static void strip_##name(void *accumulators, const void *elements, \
@@ -154,6 +180,14 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     ACCUMULATORS(op##_f16_##set, target, acc, first, step) \
     ROW(op##_f16_##set, target, acc, uint16_t, LANES, first, filler, step, \
         WIDENED_##set) \
+    target static void short_##op##_f16_##set(void *accumulators, \
+                                              const void *elements, int64_t rows, \
+                                              int64_t n) \
+    { \
+        float wide[IPU_FOLD_SHORT * IPU_FOLD_SIDE]; \
+        ipu__halves_to_floats(wide, elements, rows * n, cpu); \
+        short_##op##_f32_##set(accumulators, wide, rows, n); \
+    } \
     target static void strip_##op##_f16_##set(void *accumulators, \
                                               const void *elements, int64_t n, \
                                               int64_t rows, int64_t stride) \
@@ -273,7 +307,8 @@ BOTH_FINISH(odd_half, double, ipu__float_to_odd(a))
 /* --- the table -------------------------------------------------------------------- */
 
 #define FORM(name, finish, acc) \
-    {row_##name, strip_##name, join_##name, start_##name, finish_##finish, sizeof(acc)}
+    {row_##name,   short_##name,     strip_##name, join_##name, \
+     start_##name, finish_##finish, sizeof(acc)}
 #define FORMS(name, finish, acc) \
     {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc)}
 #define OF(dtype, name, finish, acc) [IPU_DTYPE_##dtype] = FORMS(name, finish, acc),

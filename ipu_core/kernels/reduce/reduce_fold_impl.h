@@ -9,7 +9,9 @@
 
 enum {
     IPU_FOLD_ACCUMULATOR_BYTES = 8, /* at most */
-    IPU_FOLD_CHUNK = 8192           /* elements of a row that `row` takes at a time */
+    IPU_FOLD_CHUNK = 8192,          /* elements of a row that `row` takes at a time */
+    IPU_FOLD_SHORT = 16,            /* elements of a row, and ... */
+    IPU_FOLD_SIDE = 64              /* rows, that `short_rows` takes at most */
 };
 
 /* The lanes of a fold that rounds nothing: four registers of 32 bytes, and 32 at least,
@@ -19,6 +21,9 @@ enum {
 typedef struct ipu__fold {
     /* accumulator = the n elements, joined by the fixed tree */
     void (*row)(void *accumulator, const void *x, int64_t n);
+    /* accumulators[i] = row i of `rows` rows of n elements, which follow each other: for
+     * all of them at once the same tree */
+    void (*short_rows)(void *accumulators, const void *x, int64_t rows, int64_t n);
     /* accumulators[j] joined with element j of each of `rows` rows, in their order;
      * `stride` elements lie between the starts of rows */
     void (*strip)(void *accumulators, const void *x, int64_t n, int64_t rows,
