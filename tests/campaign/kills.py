@@ -327,6 +327,9 @@ def _fits(kind: str, *more: str) -> Callable[[str], None]:
     return act
 
 
+HALF_NOTE = re.compile(r"kept/\.checkpoint-?[a-f]*\.tmp")
+
+
 def _own_steps(folder: str) -> None:
     """Train step by step; a manager's checkpoints say where it was."""
     step, weights = tf.Variable(0), tf.Variable(np.zeros((6, 2), "f4"))
@@ -402,8 +405,12 @@ def check_training(name: str, rng: random.Random) -> int:
             assert _run(lambda: TRAININGS[name](folder), Moment())
         for one, other in zip(_done(folder), bits, strict=True):
             np.testing.assert_array_equal(one, other, name)
-        # one that was killed at its end has left a checkpoint more
-        assert {*_names(folder)} == {*names}, (name, _names(folder))
+        # one that was killed at its end has left a checkpoint more, and may have left
+        # half of the note that names it: the last run had nothing to write
+        found = _names(folder)
+        if sum("ckpt" in one for one in found) > sum("ckpt" in one for one in names):
+            found = [one for one in found if not HALF_NOTE.fullmatch(one)]
+        assert {*found} == {*names}, (name, found)
     return kills
 
 
