@@ -192,6 +192,23 @@ def test_short_rows(op: str, nothing: float, dtype: str) -> None:
             same_bits([got[0]], [got[1]], f"{rows} rows of {length}")
 
 
+@pytest.mark.parametrize("op", ["sum", "max", "min", "prod"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8"])
+def test_a_row_is_folded_alone(op: str, dtype: str) -> None:
+    """Kernels may read what comes after a row: it changes nothing."""
+    for length in (31, 33, 131):
+        value = values(dtype, 3 * length, length).reshape(3, length)
+        found = []
+        for rows in (3, 1):
+            graph = Graph(host=True)
+            x = graph.param((dtype, (rows, length)))
+            result = graph.one(op, [x], (dtype, (rows,)), "axes=[1]")
+            text = graph.finish([result])
+            for part in np.split(value, 3 // rows):
+                found.append(all_the_same(text, [part], op)[0])
+        same_bits([found[0]], [np.concatenate(found[1:])], f"rows of {length}")
+
+
 DRAWN = ("random_uniform", "random_normal", "truncated_normal")
 
 

@@ -409,7 +409,7 @@ descend(const attention_part *part, int64_t row, int64_t rows, float *slopes,
         float *slope = slopes + i * plan->row_floats;
         const float *weight = weights + i * plan->row_floats;
         plan->row->multiply(room, slope, weight, n);
-        plan->row->descend(slope, weight, ipu__sum_row(room, n, plan->cpu), factor, n);
+        plan->row->descend(slope, weight, ipu__sum_row(room, n, n, plan->cpu), factor, n);
         if (plan->a.divides) {
             scale_row(plan, slope);
         }

@@ -297,10 +297,11 @@ void ipu__narrow(ipu_pool *pool, uint16_t *out, const float *x, int64_t n,
 /* --- reductions (reduce_fast.c) ------------------------------------------------------
  */
 
-/* As the sum op sums one row up. */
-float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
+/* As the sum op sums one row up. Of `readable` elements, at least n, those beyond change
+ * nothing; here and below. */
+float ipu__sum_row(const float *x, int64_t n, int64_t readable, ipu_cpu_class cpu);
 /* NaN where a NaN is among them; -infinity for n = 0. */
-float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
+float ipu__max_row(const float *x, int64_t n, int64_t readable, ipu_cpu_class cpu);
 
 /* softmax of each of `rows` rows of n numbers, `step` floats apart, in place
  * (softmax_fast.c). */

@@ -39,6 +39,7 @@ typedef struct reduce_plan {
     int64_t strips;       /* per row of results */
     int64_t chunks;       /* of a row; where the innermost axis is kept, of all rounds */
     int64_t count;        /* elements of which a result is made */
+    int64_t elements;     /* of x */
     int64_t bytes;        /* of an element */
     int64_t result_bytes;
 } reduce_plan;
@@ -101,6 +102,16 @@ static const void *
 element(const reduce_job *job, int64_t offset)
 {
     return ipu__at(job->x, offset * job->plan->bytes);
+}
+
+/* Elements [at, at + n) of the innermost axis, from element `offset` of x on. */
+static void
+fold_chunk(const reduce_job *job, void *total, int64_t offset, int64_t at)
+{
+    const reduce_plan *plan = job->plan;
+    plan->fold->row(total, element(job, offset + at),
+                    ipu__min(plan->inner - at, IPU_FOLD_CHUNK),
+                    plan->elements - offset - at);
 }
 
 /* --- trees ------------------------------------------------------------------------ */
@@ -170,9 +181,10 @@ is_decided(const reduce_plan *plan, const void *accumulator)
 
 /* One row of any length, chunk by chunk. */
 static void
-fold_row(const reduce_plan *plan, void *total, const void *x)
+fold_row(const reduce_job *job, void *total, int64_t offset)
 {
-    plan->fold->row(total, x, ipu__min(plan->inner, IPU_FOLD_CHUNK));
+    const reduce_plan *plan = job->plan;
+    fold_chunk(job, total, offset, 0);
     if (plan->chunks <= 1) {
         return;
     }
@@ -181,8 +193,7 @@ fold_row(const reduce_plan *plan, void *total, const void *x)
     const void *sum = take_leaf(&tree, total);
     for (int64_t i = IPU_FOLD_CHUNK; i < plan->inner && !is_decided(plan, total);
          i += IPU_FOLD_CHUNK) {
-        plan->fold->row(total, ipu__at(x, i * plan->bytes),
-                        ipu__min(plan->inner - i, IPU_FOLD_CHUNK));
+        fold_chunk(job, total, offset, i);
         sum = take_leaf(&tree, total);
     }
     if (!is_decided(plan, total)) {
@@ -205,17 +216,16 @@ fold_rows(const reduce_job *job, void *total, int64_t result)
         return;
     }
     if (plan->rounds == 1) {
-        fold_row(plan, total, element(job, base));
+        fold_row(job, total, base);
         return;
     }
     for (int64_t node = 0; node < nodes; node++) {
         int64_t r = node * IPU_SUM_FAN;
         int64_t end = ipu__min(r + IPU_SUM_FAN, plan->rounds);
-        fold_row(plan, total,
-                 element(job, base + ipu__loop_offset(&plan->reduced, 0, r)));
+        fold_row(job, total, base + ipu__loop_offset(&plan->reduced, 0, r));
         while (++r < end && !is_decided(plan, total)) {
             int64_t offset = base + ipu__loop_offset(&plan->reduced, 0, r);
-            fold_row(plan, &part, element(job, offset));
+            fold_row(job, &part, offset);
             plan->fold->join(total, &part, 1);
         }
         if (nodes == 1 || is_decided(plan, total)) {
@@ -256,14 +266,13 @@ reduce_row_chunks(void *state, int64_t begin, int64_t end)
         int64_t row = i / plan->chunks;
         int64_t at = i % plan->chunks * IPU_FOLD_CHUNK;
         int64_t offset = ipu__loop_offset(&plan->kept, 0, row / plan->rounds)
-                         + ipu__loop_offset(&plan->reduced, 0, row % plan->rounds) + at;
+                         + ipu__loop_offset(&plan->reduced, 0, row % plan->rounds);
         char *partial = job->partials + i * plan->fold->accumulator_bytes;
         if (atomic_load_explicit(&job->decided, memory_order_relaxed)) {
             plan->fold->start(partial, 1);
             continue;
         }
-        plan->fold->row(partial, element(job, offset),
-                        ipu__min(plan->inner - at, IPU_FOLD_CHUNK));
+        fold_chunk(job, partial, offset, at);
         if (plan->results == 1 && is_decided(plan, partial)) {
             atomic_store_explicit(&job->decided, true, memory_order_relaxed);
         }
@@ -451,6 +460,7 @@ ipu_choose_sum(const ipu__preparation *p)
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan_loops(plan, spec);
+    plan->elements = ipu_shape_elements(&spec->inputs[0].shape);
     plan->fold = ipu__fold_of(spec->op, spec->inputs[0].dtype, p->cpu);
     const ipu__loop *kept = &plan->kept;
     plan->short_rows = plan->inner_reduced && plan->rounds == 1 && plan->inner > 0 &&

@@ -101,9 +101,11 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     float block[LANES]; \
     widen_avx2(block, x)
 
-/* filler: an element that changes nothing */
+/* filler: an element that changes nothing. What is left of a row is read with what comes
+ * after it, where that may be read: what is copied byte by byte is late for vectors. */
 #define ROW(name, target, acc, element, lanes, first, filler, step, OPEN) \
-    target static void row_##name(void *accumulator, const void *elements, int64_t n) \
+    target static void row_##name(void *accumulator, const void *elements, int64_t n, \
+                                  int64_t readable) \
     { \
         const element *x = elements; \
         acc lane[lanes]; \
@@ -118,7 +120,14 @@ widen_avx2(float wide[LANES], const uint16_t *x)
                 lane[j] = (acc)step(lane[j], (acc)block[j]); \
             } \
         } \
-        if (i < n) { /* what is left, among fillers */ \
+        if (i < n && i + (lanes) <= readable) { \
+            const int32_t left = (int32_t)(n - i); \
+            OPEN(element, block, x + i); \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                acc more = (acc)step(lane[j], (acc)block[j]); \
+                lane[j] = j < left ? more : lane[j]; \
+            } \
+        } else if (i < n) { /* among fillers */ \
             element rest[lanes]; \
             for (int32_t j = 0; j < (lanes); j++) { \
                 rest[j] = (element)NOT_CONSTANT(filler, element, n); \
@@ -369,15 +378,17 @@ ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
 }
 
 float
-ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu)
+ipu__sum_row(const float *x, int64_t n, int64_t readable, ipu_cpu_class cpu)
 {
     float totals[IPU_SUM_LEVELS];
     float sum = 0.0f;
     int64_t chunks = n <= IPU_FOLD_CHUNK ? 1 : ipu__ceil_div(n, IPU_FOLD_CHUNK);
-    for (int64_t i = 0; i < chunks; i++, x += IPU_FOLD_CHUNK, n -= IPU_FOLD_CHUNK) {
+    for (int64_t i = 0; i < chunks; i++, x += IPU_FOLD_CHUNK) {
         ipu__sum_step step = ipu__sum_step_of(i, i == chunks - 1);
         (cpu >= IPU_CPU_AVX2 ? row_sum_f32_avx2 : row_sum_f32_generic)(
-            &sum, x, ipu__min(n, IPU_FOLD_CHUNK));
+            &sum, x, ipu__min(n, IPU_FOLD_CHUNK), readable);
+        n -= IPU_FOLD_CHUNK;
+        readable -= IPU_FOLD_CHUNK;
         for (int32_t level = 0; step.adds >> level != 0; level++) {
             sum = (step.adds >> level & 1) != 0 ? totals[level] + sum : sum;
         }
@@ -387,9 +398,10 @@ ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu)
 }
 
 float
-ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu)
+ipu__max_row(const float *x, int64_t n, int64_t readable, ipu_cpu_class cpu)
 {
     float most;
-    (cpu >= IPU_CPU_AVX2 ? row_max_f32_avx2 : row_max_f32_generic)(&most, x, n);
+    (cpu >= IPU_CPU_AVX2 ? row_max_f32_avx2 : row_max_f32_generic)(&most, x, n,
+                                                                   readable);
     return most;
 }

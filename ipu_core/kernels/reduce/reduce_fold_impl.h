@@ -19,8 +19,9 @@ enum {
 #define IPU_FOLD_LANES(type) ((int32_t)(sizeof(type) > 4 ? 32 : 128 / sizeof(type)))
 
 typedef struct ipu__fold {
-    /* accumulator = the n elements, joined by the fixed tree */
-    void (*row)(void *accumulator, const void *x, int64_t n);
+    /* accumulator = the n elements, joined by the fixed tree; of `readable` ones, at
+     * least n, those beyond change nothing */
+    void (*row)(void *accumulator, const void *x, int64_t n, int64_t readable);
     /* accumulators[i] = row i of `rows` rows of n elements, which follow each other: for
      * all of them at once the same tree */
     void (*short_rows)(void *accumulators, const void *x, int64_t rows, int64_t n);

@@ -105,7 +105,7 @@ static void
 max_generic(float *max, const float *x, int64_t rows, int64_t n)
 {
     for (int64_t r = 0; r < rows; r++) {
-        max[r] = ipu__max_row(x + r * n, n, IPU_CPU_GENERIC);
+        max[r] = ipu__max_row(x + r * n, n, (rows - r) * n, IPU_CPU_GENERIC);
     }
 }
 
@@ -113,7 +113,7 @@ static void
 sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
 {
     for (int64_t r = 0; r < rows; r++) {
-        sum[r] = ipu__sum_row(x + r * n, n, IPU_CPU_GENERIC);
+        sum[r] = ipu__sum_row(x + r * n, n, (rows - r) * n, IPU_CPU_GENERIC);
     }
 }
 
@@ -155,7 +155,7 @@ max_avx2(float *max, const float *x, int64_t rows, int64_t n)
     __m256i high = lanes_from(n, 8);
     for (int64_t r = 0; r < rows; r++, x += n) {
         if (n > SHORT_ROW) {
-            max[r] = ipu__max_row(x, n, IPU_CPU_AVX2);
+            max[r] = ipu__max_row(x, n, (rows - r) * n, IPU_CPU_AVX2);
             continue;
         }
         __m256 a = _mm256_maskload_ps(x, low);
@@ -179,7 +179,7 @@ sum_avx2(float *sum, const float *x, int64_t rows, int64_t n)
     __m256i high = lanes_from(n, 8);
     for (int64_t r = 0; r < rows; r++, x += n) {
         if (n > SHORT_ROW) {
-            sum[r] = ipu__sum_row(x, n, IPU_CPU_AVX2);
+            sum[r] = ipu__sum_row(x, n, (rows - r) * n, IPU_CPU_AVX2);
             continue;
         }
         __m256 a =

@@ -59,10 +59,10 @@ static double
 fold(const ipu__fold *by, const double *x, int64_t n)
 {
     double all;
-    by->row(&all, x, ipu__min(n, IPU_FOLD_CHUNK));
+    by->row(&all, x, ipu__min(n, IPU_FOLD_CHUNK), n);
     for (int64_t j = IPU_FOLD_CHUNK; j < n; j += IPU_FOLD_CHUNK) {
         double more;
-        by->row(&more, x + j, ipu__min(n - j, IPU_FOLD_CHUNK));
+        by->row(&more, x + j, ipu__min(n - j, IPU_FOLD_CHUNK), n - j);
         by->join(&all, &more, 1);
     }
     return all;
