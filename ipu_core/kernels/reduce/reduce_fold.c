@@ -167,6 +167,20 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         memcpy(total, column[0], (size_t)rows * sizeof *total); \
     }
 
+/* A strip of so few columns stays in registers. */
+#define NARROW(acc, step, columns) \
+    case columns: { \
+        acc few[columns]; \
+        memcpy(few, total, sizeof few); \
+        for (int64_t i = 0; i < rows; i++, x += stride) { \
+            for (int32_t j = 0; j < (columns); j++) { \
+                few[j] = (acc)step(few[j], (acc)x[j]); \
+            } \
+        } \
+        memcpy(total, few, sizeof few); \
+        return; \
+    }
+
 #define FOLD(name, target, acc, element, lanes, first, step) \
     SHORT_ROWS(name, target, acc, element, first, step) \
     ACCUMULATORS(name, target, acc, first, step) \
@@ -176,6 +190,14 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     { \
         const element *x = elements; \
         acc *total = accumulators; \
+        switch (n) { \
+            NARROW(acc, step, 1) \
+            NARROW(acc, step, 2) \
+            NARROW(acc, step, 3) \
+            NARROW(acc, step, 4) \
+        default: \
+            break; \
+        } \
         for (int64_t i = 0; i < rows; i++, x += stride) { \
             IPU_INDEPENDENT \
             for (int64_t j = 0; j < n; j++) { \
