@@ -125,10 +125,13 @@ copy_slices(void *to, const void *from, const int64_t *numbers, int64_t n, int64
     switch (row) {
         COPY(1)
         COPY(2)
+        COPY(3)
         COPY(4)
+        COPY(6)
         COPY(8)
         COPY(12)
         COPY(16)
+        COPY(24)
         COPY(32)
         COPY(64)
     default: /* a slice is on its way to the cache while the one before is copied */

@@ -152,9 +152,13 @@ replace_slices(char *out, const char *x, const int64_t *numbers, int64_t n, int6
     switch (row) {
         REPLACE(1)
         REPLACE(2)
+        REPLACE(3)
         REPLACE(4)
+        REPLACE(6)
         REPLACE(8)
+        REPLACE(12)
         REPLACE(16)
+        REPLACE(24)
         REPLACE(32)
     default:
         for (int64_t i = 0; i < n; i++) {

@@ -96,9 +96,12 @@ typedef struct place_functions {
     { \
         const element *x = elements; \
         if (n < IPU_FOLD_LANES(element)) { \
+            element most = x[0]; \
             int64_t best = 0; \
             for (int64_t i = 1; i < n; i++) { \
-                best = BETTER(x[i], x[best]) ? i : best; \
+                const bool better = BETTER(x[i], most); \
+                most = better ? x[i] : most; \
+                best = better ? i : best; \
             } \
             return best; \
         } \
