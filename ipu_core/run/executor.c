@@ -181,14 +181,14 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     executor->workspace_bytes = bytes;
     IPU_TRY(ipu_alloc(ctx, wanted * sizeof(ipu__workspace), &executor->workspaces));
     executor->workspace_count = wanted;
-    ipu_status status = IPU_OK;
-    for (size_t i = 0; status == IPU_OK && bytes > IPU_SLACK_BYTES && i < wanted; i++) {
-        status = allocate_pages(ctx, bytes, &executor->workspaces[i].memory);
+    for (size_t i = 0; bytes > IPU_SLACK_BYTES && i < wanted; i++) {
+        ipu_status status = allocate_pages(ctx, bytes, &executor->workspaces[i].memory);
+        if (status != IPU_OK) { /* the next call tries again */
+            free_workspaces(ctx, executor);
+            return status;
+        }
     }
-    if (status != IPU_OK) { /* the next call tries again */
-        free_workspaces(ctx, executor);
-    }
-    return status;
+    return IPU_OK;
 }
 
 /* Streams are served by a pool, be it of one thread. */

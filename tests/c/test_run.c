@@ -1133,6 +1133,7 @@ test_events(ipu_ctx *ctx)
                         "  %1 = exp(%0) : float32[]\n"
                         "} -> (%1)\n",
                         NULL, &program, &executor));
+    CHECK(executor->workspaces[0].memory == NULL); /* it needs none */
     CHECK_OK(ctx, ipu_recorder_start(ctx, 1000, 1, 3));
     for (int run = 0; run < 4; run++) {
         CHECK_OK(ctx, ipu_executor_run(ctx, executor, inputs, outputs, NULL, NULL));

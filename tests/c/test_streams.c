@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "counter.h"
+#include "run/executor_impl.h"
 #include "shared.h"
 #include "streams.h"
 
@@ -27,6 +28,8 @@ run_program(ipu_ctx *ctx, const ipu_program *program, ipu_device *device, int th
 {
     ipu_executor *executor;
     IPU_TRY(ipu_executor_create(ctx, program, device, pool_of(threads), &executor));
+    CHECK(ipu_pool_threads(executor->pool) == threads);
+    CHECK((executor->own_pool == NULL) == (pool_of(threads) != NULL));
     ipu_status status = ipu_executor_run(ctx, executor, inputs, outputs, cancel, NULL);
     ipu_executor_free(ctx, executor);
     return status;
