@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "counter.h"
 #include "fake_mpi.h"
 #include "passes/passes.h"
 #include "run/executor.h"
@@ -280,6 +281,7 @@ typedef struct process {
     int32_t index;
     values *results;
     uint64_t steps;
+    uint64_t waited_ns;
     uint32_t wrong; /* calls; CHECK is for one thread */
 } process;
 
@@ -306,7 +308,8 @@ run_process(void *argument)
     const void *inputs[1] = {&steps};
     void *outputs[1] = {&p->index};
     ipu_run_stats stats;
-    ipu_ctx_init(&ctx, ipu_allocator_default());
+    counter c;
+    ipu_ctx_init(&ctx, counting(&c));
     note(p, &ctx, ipu_device_create(&ctx, (int32_t)p->replicas, &device));
     ipu_device_set_peers(device, p->peers);
     /* process 0's are those that count */
@@ -321,7 +324,8 @@ run_process(void *argument)
         note(p, &ctx, ipu_executor_run(&ctx, executor, inputs, outputs, NULL, &stats));
     }
     p->steps = stats.steps;
-    p->wrong += stats.allocations != 0;
+    p->waited_ns = stats.peer_wait_ns;
+    p->wrong += stats.allocations != 0 || stats.infeed_wait_ns != 0;
     for (uint32_t r = 0; r < p->replicas; r++) {
         for (int v = 0; v < VARIABLES; v++) {
             size_t bytes = ipu_type_bytes(&p->program->resources.items[v].types[0]);
@@ -334,6 +338,7 @@ run_process(void *argument)
     ipu_executor_free(&ctx, executor);
     ipu_pool_free(&ctx, pool);
     ipu_device_free(&ctx, device);
+    p->wrong += atomic_load(&c.live_bytes) != 0;
     return NULL;
 }
 
@@ -371,6 +376,8 @@ compile_parts(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t g)
     return compile_text(ctx, own, -1);
 }
 
+static uint64_t all_waited_ns;
+
 static void
 run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
              int32_t threads, carrier carrier, values *results)
@@ -391,11 +398,15 @@ run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
                            .results = results};
         pthread_create(&runners[i], NULL, run_process, &all[i]);
     }
+    uint64_t waited_ns = 0;
     for (uint32_t i = 0; i < processes; i++) {
         pthread_join(runners[i], NULL);
+        waited_ns += all[i].waited_ns;
         CHECK(all[i].index == (int32_t)(i * all[i].replicas));
         CHECK(all[i].steps == STEPS && all[i].wrong == 0);
     }
+    CHECK(waited_ns == 0 || processes > 1);
+    all_waited_ns += waited_ns;
     if (processes > 1) {
         free_circle(ctx, &peers);
     }
@@ -653,5 +664,6 @@ main(void)
     test_parts(&ctx);
     test_differences(&ctx);
     test_uneven_end(&ctx);
+    CHECK(all_waited_ns > 0);
     return CHECK_DONE();
 }

@@ -787,6 +787,31 @@ test_two_programs(ipu_ctx *ctx)
     ipu_device_free(ctx, device);
 }
 
+/* A program that waits for nothing lets hosts at its variables, too, step by step. */
+static void
+test_hosts_in_between(ipu_ctx *ctx)
+{
+    rig r = {.ctx = ctx};
+    running run = {.r = &r};
+    pthread_t thread;
+    float last = 0;
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &r.device));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, r.device, &scalar_f, &r.variable));
+    CHECK_OK(ctx, build(ctx, count_text, r.device, &r.program, &r.executor));
+    pthread_create(&thread, NULL, run_long, &run);
+    wait_for_steps(&r, 1);
+    for (int i = 0; i < 10; i++) {
+        float now = read_float(ctx, r.device, r.variable);
+        CHECK(now >= last && now > 0);
+        last = now;
+    }
+    ipu_device_variable_remove(r.device, r.variable);
+    pthread_join(thread, NULL);
+    CHECK(run.status == IPU_STATUS_NOT_FOUND);
+    drop(ctx, r.program, r.executor);
+    ipu_device_free(ctx, r.device);
+}
+
 /* --- random numbers and errors of kernels ----------------------------------------- */
 
 static void
@@ -834,6 +859,12 @@ test_random(ipu_ctx *ctx)
     CHECK(memcmp(first, again, sizeof(first)) == 0);
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(second, again, sizeof(first)) == 0);
+    ipu_executor_set_random(executor, 0, 1);
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(second, again, sizeof(first)) == 0);
+    ipu_executor_set_random(executor, 1, 1);
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(second, again, sizeof(first)) != 0);
     drop(ctx, program, executor);
     ipu_device_free(ctx, device);
 }
@@ -891,7 +922,9 @@ test_reseeding(ipu_ctx *ctx)
         if (pass == 2) {
             pthread_create(&thread, NULL, reseed_often, &r);
         }
-        CHECK_OK(ctx, ipu_executor_run(ctx, executor, inputs, NULL, NULL, NULL));
+        ipu_run_stats stats;
+        CHECK_OK(ctx, ipu_executor_run(ctx, executor, inputs, NULL, NULL, &stats));
+        CHECK(stats.outfeed_wait_ns > 0 && stats.infeed_wait_ns == 0);
         if (pass == 2) {
             atomic_store(&r.stop, true);
             pthread_join(thread, NULL);
@@ -959,6 +992,76 @@ test_error_source(ipu_ctx *ctx)
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, in, outputs, NULL, NULL));
     CHECK(out[0] == 4 && out[1] == 1);
     drop(ctx, program, executor);
+}
+
+/* --- functions of the host -------------------------------------------------------- */
+
+typedef struct doubling {
+    int calls;
+    int most;
+    pthread_t thread;
+} doubling;
+
+/* Allocates twice and frees once: the context is the run's. */
+static ipu_status
+call_doubling(ipu_ctx *ctx, void *state, const void *const *inputs,
+              void *const *outputs)
+{
+    doubling *d = state;
+    char *memory;
+    IPU_FAIL_IF(ctx, d->calls == d->most, PYTHON, "ValueError: enough");
+    d->calls++;
+    d->thread = pthread_self();
+    IPU_TRY(ipu_alloc(ctx, 8, &memory));
+    IPU_TRY(ipu_resize(ctx, &memory, 8, 100));
+    ipu_free(ctx, memory, 100);
+    *(float *)outputs[0] = 2 * *(const float *)inputs[0];
+    return IPU_OK;
+}
+
+static void
+test_host_function(ipu_ctx *ctx)
+{
+    static const char *const text = "resource r0 host id=0 \"f\" float32[], float32[]\n"
+                                    "block b0(%0: int32[], %1: float32[]) {\n"
+                                    "  block b1(%2: float32[]) {\n"
+                                    "    %3 = host_call(%2) {resource=0} : float32[]\n"
+                                    "  } -> (%3)\n"
+                                    "  %4 = repeat(%0, %1) {body=b1} : float32[]\n"
+                                    "} -> (%4)\n";
+    const ipu_type types[3] = {scalar_f, scalar_f, scalar_f};
+    doubling d = {.most = 5};
+    for (uint32_t count = 1; count <= 3; count++) {
+        const ipu_host_function function = {call_doubling, &d, types, count};
+        ipu_device *device;
+        ipu_program *program;
+        ipu_executor *executor;
+        ipu_run_stats stats;
+        int64_t id;
+        int32_t steps = 3;
+        float number = 1;
+        float found = 0;
+        const void *inputs[2] = {&steps, &number};
+        void *outputs[1] = {&found};
+        CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+        CHECK_OK(ctx, ipu_device_host_add(ctx, device, &function, &id));
+        ipu_status status = build(ctx, text, device, &program, &executor);
+        if (count == 2) {
+            CHECK_OK(ctx, status);
+            CHECK_OK(ctx,
+                     ipu_executor_run(ctx, executor, inputs, outputs, NULL, &stats));
+            CHECK(found == 8 && d.calls == 3 && stats.steps == 3);
+            CHECK(stats.allocations == 2 * 3);
+            CHECK(pthread_equal(d.thread, pthread_self()));
+            EXPECT(ctx, PYTHON, "enough",
+                   ipu_executor_run(ctx, executor, inputs, outputs, NULL, &stats));
+            CHECK(found == 8 && stats.steps == 2 && stats.allocations == 2 * 2);
+        } else {
+            EXPECT(ctx, FAILED_PRECONDITION, "the program was made for 2", status);
+        }
+        drop(ctx, program, executor);
+        ipu_device_free(ctx, device);
+    }
 }
 
 /* --- the caller's memory ---------------------------------------------------------- */
@@ -1095,7 +1198,8 @@ test_events(ipu_ctx *ctx)
     CHECK(waited > 0 && waited <= 2);
     uint64_t before = runs[0].begin_ns;
     for (int i = 0; i < 2; i++) {
-        CHECK(steps[i].a == 1 + (uint32_t)i && steps[i].begin_ns > before);
+        CHECK(steps[i].a == 1 + (uint32_t)i && steps[i].b == 0);
+        CHECK(steps[i].begin_ns > before);
         before = end_of(&steps[i]);
     }
     for (size_t i = 0; i < waited; i++) {
@@ -1426,9 +1530,11 @@ main(void)
     test_feeder_reads_variables(&ctx);
     test_removal(&ctx);
     test_two_programs(&ctx);
+    test_hosts_in_between(&ctx);
     test_random(&ctx);
     test_reseeding(&ctx);
     test_error_source(&ctx);
+    test_host_function(&ctx);
     test_events(&ctx);
     test_buffers();
     test_an_outfeed_without_memory();
