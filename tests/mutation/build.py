@@ -86,7 +86,7 @@ def _digest(source: Path) -> str:
 def build(is_sanitized: bool = False) -> list[str]:
     """Build what has changed; return the names of mutants, by number.
 
-    The C programs are built under sanitizers, too, where that is asked for.
+    The C programs are built under sanitizers, or as they are.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     copy(TREE, FOLDER / "copied.json", _is_mutated)
@@ -101,9 +101,9 @@ def build(is_sanitized: bool = False) -> list[str]:
     env = {**os.environ, "LDFLAGS": " ".join(SWITCH)}
     env["IPU_MUTATION_FOLDER"] = str(FOLDER)
     run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=TREE, env=env)
-    programs = [sys.executable, "-m", "mutation.c_programs"]
-    for word in [[], ["--sanitized"]] if is_sanitized else [[]]:
-        run([*programs, *word], cwd=TREE / "tests", env=env)
+    word = ["--sanitized"] if is_sanitized else []
+    programs = [sys.executable, "-m", "mutation.c_programs", *word]
+    run(programs, cwd=TREE / "tests", env=env)
     (FOLDER / "names.json").write_text(json.dumps(names))
     return names
 
