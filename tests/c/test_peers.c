@@ -5,7 +5,10 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "check.h"
 #include "counter.h"
 #include "fake_mpi.h"
@@ -216,6 +219,137 @@ test_giving_up(ipu_ctx *ctx)
     }
     ipu_peers_free(ctx, peers);
 }
+
+static void
+note_heard(void *state)
+{
+    ++*(int *)state;
+}
+
+/* How long one waits for an exchange that does not end; one without messages has. */
+static void
+test_waiting(ipu_ctx *ctx)
+{
+    circle all;
+    int32_t number = 0;
+    int heard = 0;
+    const int32_t cancel = 1;
+    ipu_cancel cancelled = {0};
+    ipu_message receive = {1, &number, sizeof(number)};
+    ipu_exchange nothing = {.hear = note_heard, .hearer = &heard};
+    ipu_exchange exchange = {
+        .receives = &receive, .receive_count = 1, .hear = note_heard, .hearer = &heard};
+    make_circle(ctx, 2, HUB, &all);
+    ipu_peers *own = all.peers[0];
+    CHECK(ipu_peers_process(own) == 0 && ipu_peers_count(own) == 2);
+    ipu_peers_post(own, &nothing);
+    CHECK(ipu_exchange_state_of(&nothing) == IPU_EXCHANGE_OVER && heard == 1);
+    CHECK(ipu_peers_ended(own) == 1);
+    CHECK_OK(ctx, ipu_exchange_wait(ctx, own, &nothing, &cancel, 0));
+    ipu_peers_post(own, &exchange);
+    uint64_t begin = ipu_now_ns();
+    CHECK(ipu_exchange_wait(ctx, own, &exchange, &cancel, 30 * 1000000) ==
+          IPU_STATUS_INTERRUPTED);
+    CHECK(ipu_now_ns() - begin >= 30 * 1000000);
+    ipu_ctx_clear(ctx);
+    ctx->cancel = &cancelled;
+    CHECK(ipu_exchange_wait(ctx, own, &exchange, &cancel, 0) == IPU_STATUS_INTERRUPTED);
+    ipu_ctx_clear(ctx);
+    cancelled.flag = 1;
+    CHECK(ipu_exchange_wait(ctx, own, &exchange, &cancel, 0) == IPU_STATUS_CANCELLED);
+    ctx->cancel = NULL;
+    ipu_ctx_clear(ctx);
+    CHECK(heard == 1);
+    ipu_peers_fail(all.peers[1], "over");
+    CHECK(heard == 2 && ipu_peers_ended(own) == 2);
+    ipu_peers_post(own, &nothing);
+    CHECK(ipu_exchange_state_of(&nothing) == IPU_EXCHANGE_OVER);
+    CHECK(!ipu_peers_is_torn(own) && !ipu_peers_is_torn(all.peers[1]));
+    free_circle(ctx, &all);
+    CHECK(ipu_peers_create(ctx, 0, 0, &own) == IPU_STATUS_VALUE && own == NULL);
+    ipu_ctx_clear(ctx);
+}
+
+/* Messages between threads wait for who receives them, by channel and process, and are
+ * as long as the shorter of what is sent and what is wanted. */
+static void
+test_letters(ipu_ctx *ctx)
+{
+    static const char sent[4][5] = {"abcd", "efgh", "ijkl", "mnop"};
+    char found[3][8];
+    counter c;
+    circle all;
+    ipu_ctx own;
+    ipu_ctx_init(&own, counting(&c));
+    make_circle(&own, 3, HUB, &all);
+    for (uint32_t i = 0; i < 4; i++) { /* 0 to 2, on two channels; 1 to 2 */
+        ipu_message message = {2, (void *)sent[i], 4};
+        ipu_exchange send = {.channel = i % 2, .sends = &message, .send_count = 1};
+        ipu_peers_post(all.peers[i == 3 ? 1 : 0], &send);
+        CHECK(ipu_exchange_state_of(&send) == IPU_EXCHANGE_OVER);
+    }
+    memset(found, '-', sizeof(found));
+    ipu_message receives[3] = {{0, found[0], 2}, {1, found[1], 8}, {0, found[2], 4}};
+    ipu_exchange last = {.channel = 1, .receives = &receives[1], .receive_count = 2};
+    ipu_exchange first = {.channel = 0, .receives = receives, .receive_count = 1};
+    ipu_peers_post(all.peers[2], &last);
+    ipu_peers_post(all.peers[2], &first);
+    CHECK(ipu_exchange_state_of(&last) == IPU_EXCHANGE_OVER);
+    CHECK(ipu_exchange_state_of(&first) == IPU_EXCHANGE_OVER);
+    CHECK(memcmp(found, "ab------mnop----efgh----", sizeof(found)) == 0);
+    /* one letter is left; there is no memory for another one */
+    char reason[900];
+    ipu_message message = {2, (void *)sent[0], 4};
+    ipu_exchange send = {.sends = &message, .send_count = 1};
+    c.fail_at = atomic_load(&c.allocations) + 1;
+    ipu_peers_post(all.peers[0], &send);
+    CHECK(ipu_exchange_state_of(&send) == IPU_EXCHANGE_FAILED);
+    for (int i = 0; i < 3; i++) {
+        CHECK(ipu_peers_has_failed(all.peers[i], reason, sizeof(reason)));
+        CHECK(strstr(reason, "out of memory") != NULL);
+        CHECK((strstr(reason, "process 0 failed") != NULL) == (i > 0));
+    }
+    free_circle(&own, &all);
+    CHECK(atomic_load(&c.live_bytes) == 0);
+    ipu_ctx_clear(&own);
+    ipu_peers_free(ctx, NULL);
+    ipu_hub_free(ctx, NULL);
+}
+
+#ifndef __SANITIZE_THREAD__
+/* A child cannot meet the others, and says so at once. */
+static void
+test_fork(ipu_ctx *ctx)
+{
+    ipu_peers *peers;
+    int32_t number = 0;
+    ipu_message message = {1, &number, sizeof(number)};
+    ipu_exchange exchange = {.receives = &message, .receive_count = 1};
+    ipu_exchange later = exchange;
+    fake_reset();
+    CHECK_OK(ctx, ipu_peers_create(ctx, 0, 3, &peers));
+    fake_join(peers, false, true);
+    ipu_peers_post(peers, &exchange);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        ipu_peers_post(peers, &later);
+        bool fits =
+            ipu_exchange_wait(ctx, peers, &later, NULL, 0) == IPU_STATUS_ABORTED &&
+            strstr(ctx->message, "was forked from one that runs together with 2") !=
+                NULL;
+        _exit(fits && fake.count < 3 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(ipu_exchange_state_of(&exchange) == IPU_EXCHANGE_POSTED);
+    ipu_peers_fail(peers, "the end");
+    CHECK(ipu_peers_is_torn(peers));
+    ipu_peers_free(ctx, peers);
+}
+#endif
 
 /* --- programs ---------------------------------------------------------------------- */
 
@@ -660,6 +794,11 @@ main(void)
     test_faults(&ctx);
     test_large_messages(&ctx);
     test_giving_up(&ctx);
+    test_waiting(&ctx);
+    test_letters(&ctx);
+#ifndef __SANITIZE_THREAD__
+    test_fork(&ctx);
+#endif
     test_layouts(&ctx);
     test_parts(&ctx);
     test_differences(&ctx);
