@@ -376,7 +376,9 @@ read_out(void *argument)
 
 typedef struct watching {
     rig *r;
+    float by; /* what a step adds */
     atomic_bool stop;
+    atomic_bool is_over;
     int reads;
     int wrong;
 } watching;
@@ -392,11 +394,12 @@ watch(void *argument)
     do { /* once at least, however late it is */
         float now = -1;
         ipu_device_variable_read(&ctx, w->r->device, w->r->variable, 0, &now, 4);
-        w->wrong += now < before || now != (float)(int)now;
+        w->wrong += now < before || now / w->by != (float)(int)(now / w->by);
         before = now;
         w->reads++;
         sleep_ms(1);
     } while (!atomic_load(&w->stop));
+    atomic_store(&w->is_over, true);
     return NULL;
 }
 
@@ -410,7 +413,7 @@ test_threads(ipu_ctx *ctx, int32_t in_depth, int32_t out_depth)
     make_rig(ctx, &r, in_depth, out_depth);
     feeding f = {.infeed = r.infeed, .count = STEPS};
     reading rd = {.r = &r, .wanted = STEPS};
-    watching w = {.r = &r};
+    watching w = {.r = &r, .by = 1};
     pthread_create(&threads[0], NULL, feed, &f);
     pthread_create(&threads[1], NULL, read_out, &rd);
     pthread_create(&threads[2], NULL, watch, &w);
@@ -810,6 +813,55 @@ test_hosts_in_between(ipu_ctx *ctx)
     CHECK(run.status == IPU_STATUS_NOT_FOUND);
     drop(ctx, r.program, r.executor);
     ipu_device_free(ctx, r.device);
+}
+
+/* Adds 1 to v before it waits, and 1 after. */
+static const char *const halves_text =
+    "resource r0 variable id=0 \"v\" float32[]\n"
+    "resource r1 infeed id=1 \"in\" float32[4], float32[]\n"
+    "block b0(%0: int32[]) {\n"
+    "  %1 = constant() {dtype=float32, shape=[], value=0x0000803f} : float32[]\n"
+    "  block b1() {\n"
+    "    variable_add(%1) {resource=0}\n"
+    "    %3, %4 = infeed_dequeue() {resource=1} : float32[4], float32[]\n"
+    "    variable_add(%1) {resource=0}\n"
+    "  } -> ()\n"
+    "  repeat(%0) {body=b1}\n"
+    "} -> ()\n";
+
+/* While a run that has written a variable waits, nobody sees it; and where it is
+ * cancelled, it has a moment to end the step. */
+static void
+test_half_a_step(ipu_ctx *ctx)
+{
+    rig r;
+    running run = {.r = &r};
+    pthread_t threads[2];
+    void *const *slot;
+    make_rig(ctx, &r, 1, 4);
+    drop(ctx, r.program, r.executor);
+    CHECK_OK(ctx, build(ctx, halves_text, r.device, &r.program, &r.executor));
+    watching w = {.r = &r, .by = 2};
+    pthread_create(&threads[0], NULL, run_long, &run);
+    pthread_create(&threads[1], NULL, watch, &w);
+    uint64_t fed = 0;
+    while (!atomic_load(&w.is_over)) { /* it may wait for the end of a step */
+        sleep_ms(3);
+        CHECK_OK(ctx, ipu_infeed_acquire(ctx, r.infeed, &slot));
+        ipu_infeed_publish(r.infeed);
+        atomic_store(&w.stop, ++fed >= 5);
+    }
+    pthread_join(threads[1], NULL);
+    CHECK(w.reads > 0 && w.wrong == 0);
+    wait_for_steps(&r, fed);
+    sleep_ms(10);
+    uint64_t begin = ipu_now_ns();
+    __atomic_store_n(&run.cancel, 1, __ATOMIC_RELAXED);
+    pthread_join(threads[0], NULL);
+    bool is_half = (int)read_float(ctx, r.device, r.variable) % 2 != 0;
+    CHECK(!is_half || ipu_now_ns() - begin > IPU__CANCEL_GRACE_NS / 2);
+    CHECK(run.status == IPU_STATUS_INTERRUPTED);
+    free_rig(&r);
 }
 
 /* --- random numbers and errors of kernels ----------------------------------------- */
@@ -1531,6 +1583,7 @@ main(void)
     test_removal(&ctx);
     test_two_programs(&ctx);
     test_hosts_in_between(&ctx);
+    test_half_a_step(&ctx);
     test_random(&ctx);
     test_reseeding(&ctx);
     test_error_source(&ctx);
