@@ -8,7 +8,7 @@ from test_c_units import PROGRAMS, run_unit
 pytestmark = [pytest.mark.compiles, pytest.mark.builds]
 THREADED = """
 test_event test_feeding test_service test_run test_data test_machine test_threads
-test_streams test_peers test_replicas test_pipeline_programs
+test_streams test_peers test_processes test_replicas test_pipeline_programs
 """.split()
 
 

@@ -23,7 +23,7 @@ from core_builds import COMPILER, CORE, ROOT, build_core, libraries, run
 from .build import FOLDER, SWITCH
 
 _PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
-_MOST_SECONDS = {"test_peers": 10}  # alone it reaches what is of several processes
+_MOST_SECONDS = {"test_processes": 10}
 
 
 def _folder(is_sanitized: bool) -> Path:
