@@ -30,7 +30,11 @@ run_program(ipu_ctx *ctx, const ipu_program *program, ipu_device *device, int th
     IPU_TRY(ipu_executor_create(ctx, program, device, pool_of(threads), &executor));
     CHECK(ipu_pool_threads(executor->pool) == threads);
     CHECK((executor->own_pool == NULL) == (pool_of(threads) != NULL));
-    ipu_status status = ipu_executor_run(ctx, executor, inputs, outputs, cancel, NULL);
+    ipu_run_stats stats;
+    ipu_status status =
+        ipu_executor_run(ctx, executor, inputs, outputs, cancel, &stats);
+    CHECK(stats.infeed_wait_ns <= stats.run_ns && stats.peer_wait_ns == 0);
+    CHECK(stats.outfeed_wait_ns <= stats.run_ns);
     ipu_executor_free(ctx, executor);
     return status;
 }
