@@ -1258,9 +1258,10 @@ test_events(ipu_ctx *ctx)
         const ipu_event *step = &steps[waits[i].begin_ns >= steps[1].begin_ns];
         CHECK(waits[i].begin_ns >= step->begin_ns);
         CHECK(end_of(&waits[i]) > waits[i].begin_ns);
+        CHECK(waits[i].a == 0 && waits[i].b == 0);
         CHECK(end_of(&waits[i]) <= end_of(step));
     }
-    CHECK(before < end_of(&runs[0]));
+    CHECK(before < end_of(&runs[0]) && runs[0].a == 0 && runs[0].b == 0);
     CHECK(stats.run_ns >= end_of(&runs[0]) - runs[0].begin_ns);
     CHECK(stats.infeed_wait_ns > 1000000 && stats.infeed_wait_ns < stats.run_ns);
     CHECK(stats.outfeed_wait_ns == 0 && stats.peer_wait_ns == 0);

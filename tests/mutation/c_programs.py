@@ -124,7 +124,7 @@ class Programs:
                 break
             spent += self.seconds[program]
             told["ran"] += 1
-            patience = 5 + min(8 * self.seconds[program], 30)
+            patience = 3 + min(4 * self.seconds[program], 30)
             how = self._ends(program, mutant, patience)
             if how is not None and self._ends(program, 0, 20) is None:
                 told["killer"] = (
