@@ -1183,6 +1183,31 @@ test_buffers(void)
         CHECK(atomic_load(&c.live_bytes) == 0);
     }
     CHECK(expected[0][0] == 0 && expected[0][32] > 0.46f && expected[0][32] < 0.47f);
+
+    /* a copy of more than the slack */
+    enum { LARGE = 4096 };
+    static _Alignas(64) float large[2][LARGE + 1];
+    const void *inputs[1] = {&large[0][1]};
+    void *outputs[1] = {&large[1][1]};
+    ipu_ctx ctx;
+    ipu_program *program;
+    ipu_executor *executor;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    CHECK_OK(&ctx, build(&ctx,
+                         "block b0(%0: float32[4096]) {\n"
+                         "  %1 = neg(%0) : float32[4096]\n"
+                         "} -> (%1)\n",
+                         NULL, &program, &executor));
+    for (int i = 0; i < LARGE; i++) {
+        large[0][1 + i] = (float)i;
+    }
+    CHECK_OK(&ctx, ipu_executor_run(&ctx, executor, inputs, outputs, NULL, NULL));
+    int wrong = 0;
+    for (int i = 0; i < LARGE; i++) {
+        wrong += large[1][1 + i] != -(float)i;
+    }
+    CHECK(wrong == 0);
+    drop(&ctx, program, executor);
 }
 
 /* --- events ----------------------------------------------------------------------- */
