@@ -1112,6 +1112,9 @@ test_host_function(ipu_ctx *ctx)
             CHECK(ctx->source.line == 3);
             EXPECT(ctx, PYTHON, "enough", status);
             CHECK(found == 8 && stats.steps == 2 && stats.allocations == 2 * 2);
+            EXPECT(ctx, PYTHON, "enough",
+                   ipu_executor_run(ctx, executor, inputs, outputs, NULL, &stats));
+            CHECK(stats.steps == 0 && ipu_device_get_random(device).step == 3 + 2);
         } else {
             EXPECT(ctx, FAILED_PRECONDITION, "the program was made for 2", status);
         }
