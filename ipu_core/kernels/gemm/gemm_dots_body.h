@@ -10,7 +10,7 @@
 enum {
     BLOCK_CHAINS = 16, /* a page apart, as rows may be: they share a place in a cache */
     ROW_CHAINS = LANES < 8 ? 16 : 2 * LANES, /* two sums, that wait less */
-    LINE = 16,      /* terms in a cache line, which is read at once */
+    LINE = 16, /* terms in a cache line, which is read at once */
     LINE_BYTES = 64,
     STAGED = 64,    /* terms of each chain that are copied at a time */
     STAGED_ROW = 80 /* an odd number of cache lines */

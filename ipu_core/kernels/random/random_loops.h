@@ -158,7 +158,7 @@ round_stochastic(uint16_t *out, const float *x, const uint32_t *from, int64_t n)
 }
 
 const ipu__random_form RANDOM_FORM = {
-    words,     uniform,   uniform_narrow, uniform_wide,  normal,
-    truncated, to_floats, to_odd_floats,  integers,      integers_wide,
+    words,     uniform,      uniform_narrow, uniform_wide, normal,
+    truncated, to_floats,    to_odd_floats,  integers,     integers_wide,
     dropout,   dropout_wide, round_stochastic,
 };
