@@ -247,9 +247,10 @@ reduce_rows(void *state, int64_t begin, int64_t end)
         if (plan->short_rows) {
             plan->fold->short_rows(totals, element(job, i * plan->inner), n,
                                    plan->inner);
-        }
-        for (int64_t j = 0; j < n && !plan->short_rows; j++) {
-            fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
+        } else {
+            for (int64_t j = 0; j < n; j++) {
+                fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
+            }
         }
         plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), totals, n,
                            plan->count);

@@ -403,20 +403,15 @@ float
 ipu__sum_row(const float *x, int64_t n, int64_t readable, ipu_cpu_class cpu)
 {
     float totals[IPU_SUM_LEVELS];
-    float sum = 0.0f;
     int64_t chunks = n <= IPU_FOLD_CHUNK ? 1 : ipu__ceil_div(n, IPU_FOLD_CHUNK);
-    for (int64_t i = 0; i < chunks; i++, x += IPU_FOLD_CHUNK) {
-        ipu__sum_step step = ipu__sum_step_of(i, i == chunks - 1);
+    for (int64_t i = 0; i < chunks; i++) {
+        const int64_t at = i * IPU_FOLD_CHUNK;
+        float sum;
         (cpu >= IPU_CPU_AVX2 ? row_sum_f32_avx2 : row_sum_f32_generic)(
-            &sum, x, ipu__min(n, IPU_FOLD_CHUNK), readable);
-        n -= IPU_FOLD_CHUNK;
-        readable -= IPU_FOLD_CHUNK;
-        for (int32_t level = 0; step.adds >> level != 0; level++) {
-            sum = (step.adds >> level & 1) != 0 ? totals[level] + sum : sum;
-        }
-        totals[step.level] = sum;
+            &sum, x + at, ipu__min(n - at, IPU_FOLD_CHUNK), readable - at);
+        ipu__sum_join(sum, i, i == chunks - 1, totals);
     }
-    return sum;
+    return totals[0];
 }
 
 float
