@@ -363,6 +363,12 @@ def test_random_networks(block: int) -> None:
         check_network(seed)
 
 
+@pytest.mark.parametrize("seed", [314, 360, 418, 1725])
+def test_networks_that_once_failed(seed: int) -> None:
+    """Verdicts where no plan fits into its share; a slab that was too small."""
+    check_network(seed)
+
+
 def test_threads_share_plans() -> None:
     """Two threads that account the same programs at once find what one does."""
     cases = []

@@ -22,6 +22,16 @@ enum {
 static const double double_share =
     2.0; /* of a tile's bytes: what more is dropped for */
 
+double
+ipu_product_tiles(const ipu_product_split *split)
+{
+    double tiles = 1;
+    for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
+        tiles *= (double)split->parts[dim];
+    }
+    return tiles;
+}
+
 /* --- vertices --------------------------------------------------------------------- */
 
 typedef struct precision_row {
@@ -583,6 +593,52 @@ ipu_product_plan_of(const ipu_chip *chip, const ipu_product *product,
         }
     }
     return s.best;
+}
+
+/* What one of the splits that the search tries takes: halves along the dimension that
+ * leaves the fewest bytes, until these are few enough or all tiles have a part. */
+static double
+spread_bytes(const ipu_chip *chip, const ipu_product *p, double enough)
+{
+    const ipu_product_vertex vertex = IPU_VERTEX_AMP; /* which any product can have */
+    grains grain = grains_of(chip, p, vertex);
+    ipu_product_split split = {.vertex = vertex,
+                               .parts = {1, 1, 1, 1, 1, 1, 1},
+                               .serial_in = 1,
+                               .serial_out = 1};
+    int64_t extents[IPU_PRODUCT_DIMS];
+    extents_of(p, &grain, extents);
+    double bytes = cost_of(chip, p, &split).bytes;
+    for (bool is_less = true; is_less && bytes > enough;) {
+        ipu_product_split fewest = split;
+        is_less = false;
+        for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
+            ipu_product_split halves = split;
+            int64_t size = ceil_div(extents[dim], split.parts[dim]);
+            halves.parts[dim] = ceil_div(extents[dim], ceil_div(size, 2));
+            double left = cost_of(chip, p, &halves).bytes;
+            if (left < bytes && ipu_product_tiles(&halves) <= chip->tiles) {
+                fewest = halves;
+                bytes = left;
+                is_less = true;
+            }
+        }
+        split = fewest;
+    }
+    return bytes;
+}
+
+double
+ipu_product_most_bytes(const ipu_chip *chip, const ipu_product *product,
+                       double memory_share)
+{
+    ipu_product flat = as_planned(product, 0);
+    double bytes = memory_share * chip->tile_bytes;
+    double found = spread_bytes(chip, &flat, bytes);
+    while (bytes < found) {
+        bytes *= 2;
+    }
+    return bytes;
 }
 
 ipu_status

@@ -98,5 +98,9 @@ ipu_product_cost ipu_product_cost_of(const ipu_chip *chip, const ipu_product *pr
  * does or it exceeds two tiles, and then dropped. */
 ipu_product_plan ipu_product_plan_of(const ipu_chip *chip, const ipu_product *product,
                                      double memory_share);
+/* At least what that plan takes, or more than two tiles. Not searched for. */
+double ipu_product_most_bytes(const ipu_chip *chip, const ipu_product *product,
+                              double memory_share);
+double ipu_product_tiles(const ipu_product_split *split);
 
 #endif

@@ -174,7 +174,7 @@ most_of(const ipu_chip *chip, const ipu_product *product, double share)
     enum { MARKS = 4096, KEPT = 8 /* bytes for one that is exchanged; nominal */ };
     uint64_t hash = ipu_hash_bytes(IPU_HASH_START, product, sizeof(*product));
     double mark = (double)(hash % MARKS);
-    double bytes = share * chip->tile_bytes;
+    double bytes = ipu_product_most_bytes(chip, product, share);
     return (ipu_product_plan){
         .split = {.serial_in = 1, .serial_out = 1},
         .cost = {.inputs = bytes / KEPT / chip->exchange_bytes + mark,
@@ -211,16 +211,6 @@ layer_of(const ipu_product *p, ipu_product_role role)
         hash = ipu_hash_bytes(hash, p, sizeof(*p));
     }
     return (uint32_t)(hash >> 32) | 1;
-}
-
-double
-ipu_product_tiles(const ipu_product_split *split)
-{
-    double tiles = 1;
-    for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
-        tiles *= (double)split->parts[dim];
-    }
-    return tiles;
 }
 
 ipu_mapping

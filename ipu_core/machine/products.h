@@ -36,7 +36,6 @@ bool ipu_product_complete(const ipu_product_asker *asker, ipu_op op,
 ipu_product_plan ipu_product_ask(const ipu_product_asker *asker, ipu_op op,
                                  const ipu_product *product);
 
-double ipu_product_tiles(const ipu_product_split *split);
 /* How a value that is this in the product lies on the tiles: in the order of its plan,
  * from a tile of its own on, over as many as the value needs. A `flipped` value has its
  * last two axes exchanged there. */

@@ -58,6 +58,12 @@ piece_of(const ipu_heap *heap, uint32_t number)
     return &heap->pieces.items[number - 1];
 }
 
+static bool
+is_free(const ipu_heap *heap, uint32_t number)
+{
+    return number != 0 && piece_of(heap, number)->is_free;
+}
+
 static void
 list(ipu_heap *heap, uint32_t number)
 {
@@ -131,12 +137,12 @@ new_piece(ipu_ctx *ctx, ipu_heap *heap, uint32_t *out)
     return IPU_OK;
 }
 
-/* After all others: what is free there is part of it. */
+/* After all others: what is free there is part of it, which has fewer bytes. */
 static ipu_status
 grow(ipu_ctx *ctx, ipu_heap *heap, size_t bytes, uint32_t *out)
 {
     uint32_t top = heap->top;
-    if (top != 0 && piece_of(heap, top)->is_free) {
+    if (is_free(heap, top)) {
         unlist(heap, top);
         piece_of(heap, top)->bytes = bytes;
         heap->end = piece_of(heap, top)->offset + bytes;
@@ -191,7 +197,12 @@ join(ipu_heap *heap, uint32_t lower, uint32_t upper)
 ipu_status
 ipu_heap_take(ipu_ctx *ctx, ipu_heap *heap, size_t bytes, uint32_t *out)
 {
+    uint32_t top = heap->top;
     *out = find(heap, bytes);
+    /* a class of which some pieces are too small was not looked at */
+    if (*out == 0 && is_free(heap, top) && piece_of(heap, top)->bytes >= bytes) {
+        *out = top;
+    }
     if (*out == 0) {
         return grow(ctx, heap, bytes, out);
     }
@@ -210,11 +221,11 @@ ipu_heap_give_back(ipu_heap *heap, uint32_t number)
 {
     uint32_t above = piece_of(heap, number)->above;
     uint32_t below = piece_of(heap, number)->below;
-    if (above != 0 && piece_of(heap, above)->is_free) {
+    if (is_free(heap, above)) {
         unlist(heap, above);
         join(heap, number, above);
     }
-    if (below != 0 && piece_of(heap, below)->is_free) {
+    if (is_free(heap, below)) {
         unlist(heap, below);
         join(heap, below, number);
         number = below;

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "kernels/core/kernel.h"
+#include "memory/heap.h"
 #include "memory/memory.h"
 
 enum { MOST = 200 };
@@ -134,6 +135,41 @@ test_many(ipu_ctx *ctx)
     spoil(ctx, buffers, 3 * LAYERS, report.slab_bytes, &state);
 }
 
+/* Pieces that are taken and given back at random lie apart, in the range. */
+static void
+test_heap(ipu_ctx *ctx)
+{
+    enum { PIECES = 12, UNIT = IPU_BUFFER_ALIGNMENT };
+    uint64_t state = 7;
+    for (int round = 0; round < 200; round++) {
+        ipu_heap heap = {0};
+        uint32_t pieces[PIECES] = {0};
+        size_t most = 0; /* that any piece has reached */
+        for (int turn = 0; turn < 100; turn++) {
+            uint32_t *piece = &pieces[next_random(&state) % PIECES];
+            if (*piece != 0) {
+                ipu_heap_give_back(&heap, *piece);
+                *piece = 0;
+                continue;
+            }
+            size_t bytes = (1 + next_random(&state) % 300) * UNIT;
+            CHECK_OK(ctx, ipu_heap_take(ctx, &heap, bytes, piece));
+            size_t offset = ipu_heap_offset(&heap, *piece);
+            CHECK(heap.pieces.items[*piece - 1].bytes == bytes);
+            for (int i = 0; i < PIECES; i++) {
+                if (pieces[i] != 0 && &pieces[i] != piece) {
+                    const ipu_heap_piece *other = &heap.pieces.items[pieces[i] - 1];
+                    CHECK(offset >= other->offset + other->bytes ||
+                          other->offset >= offset + bytes);
+                }
+            }
+            most = offset + bytes > most ? offset + bytes : most;
+            CHECK(heap.end == most);
+        }
+        ipu_heap_free(ctx, &heap);
+    }
+}
+
 static void
 test_edges(ipu_ctx *ctx)
 {
@@ -169,6 +205,7 @@ main(void)
     ipu_ctx_init(&ctx, ipu_allocator_default());
     test_random(&ctx);
     test_many(&ctx);
+    test_heap(&ctx);
     test_edges(&ctx);
     return CHECK_DONE();
 }
