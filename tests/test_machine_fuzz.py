@@ -363,7 +363,7 @@ def test_random_networks(block: int) -> None:
         check_network(seed)
 
 
-@pytest.mark.parametrize("seed", [314, 360, 418, 1725])
+@pytest.mark.parametrize("seed", [314, 360, 418, 1725, 8332])
 def test_networks_that_once_failed(seed: int) -> None:
     """Verdicts where no plan fits into its share; a slab that was too small."""
     check_network(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import subprocess
 import sys
@@ -17,7 +18,14 @@ import pytest
 
 import ipu
 from ipu import keras, tf
-from ipu._reports.profile.scaling import list_schedule
+from ipu._reports.profile.workers import (
+    DOUBLING_NS,
+    JOB_NS,
+    MEMORY_GB,
+    Job,
+    Piece,
+    work_on,
+)
 from ipu.profiler import Profile
 
 ROWS, DEPTH, COLUMNS, STEPS = 8, 16, 4, 6
@@ -228,15 +236,99 @@ def test_a_trace_of_a_pipeline(tmp_path: Path) -> None:
 # --- workers that are not there -------------------------------------------------------
 
 
+def alone(tasks: list[float], size: float = 0.0) -> Piece:
+    return Piece((0, 0), "op", 0.0, [Job("op", size, tasks)] if tasks else [], [])
+
+
 def test_a_list_schedule() -> None:
-    assert list_schedule([], 3) == 0.0
-    assert list_schedule([5.0, 1.0], 4) == 5.0
-    assert list_schedule([2.0, 3.0, 2.0, 4.0], 2) == 7.0  # 2 + 2, then 3 + 4
-    rng = np.random.default_rng(0)
-    for workers in (2, 3, 7):  # Graham's bounds
-        tasks = rng.uniform(1, 9, 40).tolist()
-        least = max(sum(tasks) / workers, max(tasks))
-        assert least <= list_schedule(tasks, workers) <= 2 * least
+    start = JOB_NS + DOUBLING_NS
+    assert work_on([], 3).ns == 0.0
+    assert work_on([alone([])], 3).ns == 0.0
+    assert work_on([alone([5.0, 1.0])], 1).ns == 6.0
+    assert work_on([alone([5.0, 1.0])], 4).ns == 5.0 + start + DOUBLING_NS
+    # 2 + 2, then 3 + 4
+    assert work_on([alone([2.0, 3.0, 2.0, 4.0])], 2).ns == 7.0 + start
+    slow = work_on([alone([2.0, 3.0], 400 * 2**20)], 2)
+    assert slow.ns == pytest.approx(400 * 2**20 / MEMORY_GB + start)
+    assert slow.path["op", "memory"] == slow.ns
+    assert work_on([alone([9e9] * 3)], 8).path["op", "3 tasks"] > 8e9
+
+
+def test_streams_side_by_side() -> None:
+    """Two stages, each a worker's: the second begins when the first has sent."""
+    ns = 1e6
+    pieces = [
+        Piece((0, stage), f"stage {stage}", ns, [], [2 * batch] if stage else [])
+        for batch in range(3)
+        for stage in range(2)
+    ]
+    assert work_on(pieces, 1).ns == 6 * ns
+    wake = JOB_NS + DOUBLING_NS
+    two = work_on(pieces, 2)
+    assert two.ns == 4 * ns + wake
+    assert two.path == {
+        ("stage 0", "few workers"): 0.0,
+        ("stage 0", "serial"): ns,
+        ("stage 1", "few workers"): wake,
+        ("stage 1", "serial"): 3 * ns,
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_pieces_keep_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pieces: list[Piece] = []
+    for number in range(int(rng.integers(1, 60))):
+        lane = (int(rng.integers(2)), int(rng.integers(3)))
+        jobs = [
+            Job("job", 0.0, rng.uniform(1e4, 9e4, rng.integers(1, 9)).tolist())
+            for _ in range(rng.integers(3))
+        ]
+        others = [i for i in range(number) if pieces[i].lane != lane]
+        after = rng.choice(others, min(len(others), rng.integers(3)), replace=False)
+        serial = float(rng.uniform(0, 5e4))
+        pieces.append(Piece(lane, "op", serial, jobs, [int(i) for i in after]))
+    work = sum(p.serial + sum(sum(job.tasks) for job in p.jobs) for p in pieces)
+    assert work_on(pieces, 1).ns == pytest.approx(work)
+    ends: list[float] = []  # of the longest way with any number of workers
+    for number, piece in enumerate(pieces):
+        before = [i for i in range(number) if pieces[i].lane == piece.lane]
+        begin = max((ends[i] for i in (*before, *piece.after)), default=0.0)
+        ends.append(begin + piece.serial + sum(max(job.tasks) for job in piece.jobs))
+    for workers in (2, 3, 8):
+        found = work_on(pieces, workers)
+        assert max(work / workers, *ends) <= found.ns * (1 + 1e-9)
+        starts = len(pieces) + sum(len(piece.jobs) for piece in pieces)
+        start = JOB_NS + DOUBLING_NS * math.log2(workers)
+        assert found.ns <= work / workers + max(ends) + starts * start  # Graham's
+        assert sum(found.path.values()) == pytest.approx(found.ns)
+
+
+def scaled(stages: int, replicas: int) -> Any:
+    """How a model is rehearsed for 2, 4 and 8 workers."""
+    strategy = configure(stages * replicas)
+    x = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
+    with strategy.scope():
+        layers = [keras.layers.Dense(512) for _ in range(2 * stages)]
+        model = keras.Sequential([keras.Input((512,)), *layers])
+        if stages > 1:
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=8)
+            model.set_pipeline_stage_assignment([i // 2 for i in range(2 * stages)])
+        model.compile("sgd", "mse", steps_per_execution=32)
+        with Profile(scale=(2, 4, 8)) as profile:
+            model.fit(x, x, batch_size=16, epochs=2, verbose=0)
+    return next(one for one in profile.scaling if one.name.endswith(".fit"))
+
+
+@pytest.mark.parametrize(("stages", "replicas"), [(2, 1), (4, 1), (1, 4), (2, 2)])
+def test_streams_are_rehearsed(stages: int, replicas: int) -> None:
+    """More workers do more of what streams do side by side."""
+    one = scaled(stages, replicas)
+    assert one.jobs > 0
+    for row in one.scales:
+        assert 0 < row.speed_up <= row.workers
+    by_workers = [row.speed_up for row in one.scales]
+    assert by_workers == sorted(by_workers)
 
 
 def test_a_rehearsal_has_the_bits_and_bounds() -> None:

@@ -552,7 +552,12 @@ describe(const ipu_program *program, uint32_t number, size_t at)
     const char *kind = ipu_instruction_rows[instruction->kind].name;
     const ipu_kernel_spec *spec =
         is_kernel ? &program->specs.items[instruction->spec] : NULL;
-    return Py_BuildValue("(InszzziddiCii)", (unsigned)number, (Py_ssize_t)at, kind,
+    bool has_channel = instruction->kind == IPU_INSTRUCTION_SEND ||
+                       instruction->kind == IPU_INSTRUCTION_RECEIVE;
+    bool has_meeting = inputs == IPU_OPERANDS_SPECS;
+    const ipu_channel *channel =
+        has_channel ? &program->channels.items[instruction->channel] : NULL;
+    return Py_BuildValue("(InszzziddiCiiiii)", (unsigned)number, (Py_ssize_t)at, kind,
                          is_kernel ? ipu_op_info_of(spec->op)->name : kind,
                          is_kernel ? spec->kernel_name : NULL, instruction->source.file,
                          (int)instruction->source.line, instruction->cost.flops,
@@ -560,7 +565,10 @@ describe(const ipu_program *program, uint32_t number, size_t at)
                          stream->is_child ? (int)stream->ipu : -1,
                          is_action ? letters[instruction->action] : '-',
                          (int)instruction->placement.stage,
-                         is_action ? (int)instruction->micro_batch : -1);
+                         is_action ? (int)instruction->micro_batch : -1,
+                         has_channel ? (int)instruction->channel : -1,
+                         has_channel ? (int)channel->depth : 0,
+                         has_meeting ? (int)instruction->meeting : -1);
 }
 
 static PyObject *

@@ -661,11 +661,15 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
 /* Whether the values and variables are so few that any order of the nodes fits into one
  * IPU, with what products take. */
 static bool
-is_small(const ipu_graph *graph, const ipu_chip *chip)
+is_small(const ipu_graph *graph, const ipu_chip *chip,
+         const ipu_account_options *options)
 {
-    /* the rest is for a plan, which takes 0.6 of a tile at the most, or what is asked
-     * for, unless operands are huge: then they alone are more than this */
-    const double share = 0.4;
+    /* of a tile, for a plan: 0.6, or what is asked for, unless operands are huge: then
+     * they alone are more than the rest */
+    double planned = fmax(0.6, options->slice_share);
+    for (int i = 0; i < IPU_PRODUCT_CLASS_COUNT; i++) {
+        planned = fmax(planned, options->products[i].memory_share);
+    }
     /* of code, on a tile: equal steps share theirs, and of well-known networks none takes
      * as much */
     const double first_bytes = 65536;
@@ -680,7 +684,7 @@ is_small(const ipu_graph *graph, const ipu_chip *chip)
         }
     }
     double code = first_bytes + (double)graph->nodes.count * node_bytes;
-    return bytes / chip->tiles + code <= share * chip->tile_bytes;
+    return bytes / chip->tiles + code <= (1 - planned) * chip->tile_bytes;
 }
 
 /* By addresses, where these are known. */
@@ -703,7 +707,7 @@ ipu_status
 ipu_account_fits(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
                  const ipu_account_options *options, ipu_plans *plans, bool *out)
 {
-    *out = is_small(graph, chip);
+    *out = is_small(graph, chip, options);
     for (int stage = 0; stage < 2 && !*out; stage++) {
         ipu_account_options asked = *options;
         asked.is_memory_alone = true;

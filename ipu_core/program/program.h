@@ -282,7 +282,8 @@ uint32_t ipu_product_right(ipu_op op);
 size_t ipu_channel_message_bytes(const ipu_channel *channel);
 
 /* The subject of an instruction's events (base/event.h): 24 bits of the program's
- * id, 16 of the stream's number, 24 of the instruction's. */
+ * id, 16 of the stream's number, which goes on from replica to replica, 24 of the
+ * instruction's. */
 static inline uint64_t
 ipu_program_subject(const ipu_program *program, uint32_t stream, size_t instruction)
 {

@@ -233,6 +233,14 @@ ipu__stream_begin_step(ipu__stream *stream, const ipu_random_key *key)
         stream->executor->first_replica + stream->replica->number;
     stream->has_written = false;
 }
+/* The subject of what it does. */
+static inline uint64_t
+ipu__stream_subject(const ipu__stream *stream, size_t at)
+{
+    const ipu_executor *executor = stream->executor;
+    return ipu_program_subject(executor->program,
+                               (uint32_t)(stream - executor->streams), at);
+}
 /* Runs until it halts, fails, ends a step or would block. */
 ipu__progress ipu__stream_run(ipu__stream *stream);
 

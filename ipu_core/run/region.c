@@ -55,11 +55,9 @@ report(region_job *job, const ipu_ctx *own, size_t instruction, int32_t part)
 static void
 note_part(const region_job *job, size_t at, int64_t begin, uint64_t begin_ns)
 {
-    const ipu__stream *stream = job->stream;
-    const ipu_program *program = stream->executor->program;
     uint32_t first = job->region->first;
-    ipu_event_end(IPU_EVENT_PART, ipu_program_subject(program, stream->number, at),
-                  begin_ns, begin == 0 && at != first, first);
+    ipu_event_end(IPU_EVENT_PART, ipu__stream_subject(job->stream, at), begin_ns,
+                  begin == 0 && at != first, first);
 }
 
 /* Instruction `index`, or its rows [begin, end) where `end` is not 0. */

@@ -271,12 +271,6 @@ branch_of(const ipu_instruction *instruction, const void *data)
 
 /* --- events ----------------------------------------------------------------------- */
 
-static uint64_t
-subject_of(const ipu__stream *stream, size_t at)
-{
-    return ipu_program_subject(stream->executor->program, stream->number, at);
-}
-
 /* The time, where somebody wants to know when actions run; else 0. */
 static uint64_t
 begin_span(const ipu__stream *stream)
@@ -289,7 +283,7 @@ end_span(const ipu__stream *stream)
 {
     const ipu_action_span span = {stream->began_ns,
                                   stream->began_ns == 0 ? 0 : ipu_now_ns()};
-    ipu_event_note(IPU_EVENT_ACTION, subject_of(stream, stream->back - 1),
+    ipu_event_note(IPU_EVENT_ACTION, ipu__stream_subject(stream, stream->back - 1),
                    span.begin_ns, span.end_ns, stream->replica->number, 0);
     if (stream->spans != NULL) {
         stream->spans[stream->back - 1 - stream->code->entry] = span;
@@ -305,7 +299,7 @@ note_begin(const ipu__stream *stream, size_t at, uint64_t *around)
         return 0;
     }
     *around = ipu_event_subject(); /* an element that a program makes is in a dequeue */
-    ipu_event_set_subject(subject_of(stream, at));
+    ipu_event_set_subject(ipu__stream_subject(stream, at));
     return ipu_now_ns();
 }
 
@@ -320,8 +314,8 @@ note_end(const ipu__stream *stream, size_t at, uint64_t around, uint64_t begin_n
         ready = ipu_infeed_ready(stream->replica->resources[instruction->resource]);
     }
     if (is_done) {
-        ipu_event_end(IPU_EVENT_INSTRUCTION, subject_of(stream, at), begin_ns, ready,
-                      0);
+        ipu_event_end(IPU_EVENT_INSTRUCTION, ipu__stream_subject(stream, at), begin_ns,
+                      ready, 0);
     }
 }
 

@@ -235,6 +235,9 @@ class Program:
             str,
             int,
             int,
+            int,
+            int,
+            int,
         ]
     ]: ...
     records: bool

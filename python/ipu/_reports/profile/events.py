@@ -26,6 +26,7 @@ _EVENT = np.dtype(
         ("at", "i4"),  # which instruction of the stream
         ("a", "u4"),
         ("b", "u4"),
+        ("replica", "i4"),
     ]
 )
 
@@ -46,6 +47,9 @@ class Instruction(NamedTuple):
     action: str
     stage: int
     micro_batch: int
+    channel: int  # of a message; -1: none
+    depth: int  # messages that are on their way there at most
+    meeting: int  # of replicas; -1: none
 
     @property
     def name(self) -> str:
@@ -102,7 +106,7 @@ class Recording(NamedTuple):
     is_cut: bool  # events of the beginning were overwritten
 
 
-def _decoded(data: bytes, start_ns: int) -> Array:
+def _decoded(data: bytes, start_ns: int, programs: dict[int, Program]) -> Array:
     words = np.frombuffer(data, _WORDS)
     events = np.empty(len(words), _EVENT)
     events["begin"] = words["begin"].astype(np.int64) - start_ns
@@ -113,6 +117,12 @@ def _decoded(data: bytes, start_ns: int) -> Array:
     events["at"] = words["subject"] & 0xFFFFFF
     events["a"] = words["a"]
     events["b"] = words["b"]
+    events["replica"] = 0
+    for number, program in programs.items():
+        of = events["program"] == number
+        events["replica"][of], events["stream"][of] = np.divmod(
+            events["stream"][of], program.streams
+        )
     kept: Array = events[events["begin"] >= 0]
     return kept
 
@@ -130,14 +140,15 @@ def read(raw: Any, start_ns: int, end_ns: int) -> Recording:
     """
     tracks, programs, clock_ns = raw
     order = ["thread", "worker", "feeder", "reader", "drainer"]
+    made = {number: Program(program) for number, program in programs.items()}
     found = [
-        Track(role, number, thread, lost, _decoded(data, start_ns))
+        Track(role, number, thread, lost, _decoded(data, start_ns, made))
         for role, number, thread, lost, data in tracks
     ]
     found.sort(key=lambda track: (order.index(track.role), track.number, track.thread))
     return Recording(
         found,
-        {number: Program(program) for number, program in programs.items()},
+        made,
         clock_ns,
         end_ns - start_ns,
         any(track.lost for track in found),

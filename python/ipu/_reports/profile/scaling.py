@@ -2,36 +2,27 @@
 """What more threads would gain: recorded tasks on workers that are not there.
 
 A rehearsal runs programs on one thread, with their work cut as for the most workers,
-and each task is timed. A step on P workers then takes
-
-- what is not in tasks, as it was, and
-- each job's tasks by list scheduling: in their order, each to the worker that is free
-  first (Graham, 1966); no less than the time in which the job's bytes pass the memory,
-  where they are more than caches hold;
-- for each job :data:`JOB_NS`, and :data:`DOUBLING_NS` for each doubling of the workers:
-  to wake them and to wait for the last.
-
-It is a bound: no worker has another clock, or disturbs the others' caches.
+and each task is timed. Then so many workers do a step as the pool would (workers.py):
+streams, such as those of a pipeline's stages and of replicas, side by side, where none
+waits for another's message, and the tasks of their jobs. It is a bound: no worker has
+another clock, or disturbs the others' caches.
 """
 
 from __future__ import annotations
 
 import collections
-import heapq
-import math
+import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ipu._reports.profile.events import KINDS, Array, Program, Recording
+from ipu._reports.profile.events import KINDS, Array, Instruction, Program, Recording
+from ipu._reports.profile.workers import Job, Piece, work_on
 
-JOB_NS = 1000.0
-DOUBLING_NS = 200.0
-CACHE_BYTES = 32 * 2**20
-MEMORY_GB = 200.0  # a second: of eight channels of DDR5, about two thirds
 _STEPS = 32  # the last ones
 _BETWEEN = "between instructions"
+_Lane = tuple[int, int]  # replica, stream
 
 
 class Scale(NamedTuple):
@@ -74,47 +65,6 @@ class Scaling(NamedTuple):
     scales: list[Scale]
 
 
-class _Job(NamedTuple):
-    name: str
-    bytes: float
-    tasks: list[float]
-
-
-def list_schedule(tasks: Sequence[float], workers: int) -> float:
-    """Return when the last task ends: each goes to the worker that is free first."""
-    if len(tasks) <= workers:
-        return max(tasks, default=0.0)
-    ends = [0.0] * workers
-    for task in tasks:
-        heapq.heapreplace(ends, ends[0] + task)
-    return max(ends)
-
-
-def _job_ns(job: _Job, workers: int) -> tuple[float, str]:
-    """Return the time of a job, and what bounds it."""
-    if workers == 1:
-        return sum(job.tasks), "arithmetic"
-    work = list_schedule(job.tasks, workers)
-    pass_ns = job.bytes / MEMORY_GB if job.bytes > CACHE_BYTES else 0.0
-    start = JOB_NS + DOUBLING_NS * math.log2(workers)
-    if pass_ns > work:
-        return pass_ns + start, "memory"
-    if start > work:
-        return work + start, "small jobs"
-    few = len(job.tasks) < workers
-    return work + start, f"{len(job.tasks)} tasks" if few else "arithmetic"
-
-
-def _jobs(program: Program, tasks: Array) -> Iterator[_Job]:
-    """Yield the jobs, one after another, with their instructions' names and bytes."""
-    starts = np.flatnonzero(tasks["a"] == 0)
-    for of in np.split(tasks, starts[1:]) if len(starts) else ():
-        instruction = program.instructions[int(of["stream"][0]), int(of["at"][0])]
-        yield _Job(
-            instruction.name, instruction.bytes, (of["end"] - of["begin"]).tolist()
-        )
-
-
 def replay(
     program: Program,
     recording: Recording,
@@ -138,74 +88,151 @@ def replay(
     else:
         return None
     events = track.events[track.events["program"] == program.id]
-    clock = 2.0 * recording.clock_ns
     each = [
-        _step(
+        _Step(
             program, events[(events["begin"] >= one["begin"]) & (events["end"] <= end)]
         )
         for one in steps
         for end in [one["end"]]
     ]
-    # a step takes the ways that most of them take, and each task its median
+    # a step takes the ways that most of them take, and each part its median
     ways = collections.Counter(one.way for one in each)
     usual = [one for one in each if one.way == ways.most_common(1)[0][0]]
-    lengths = np.median(
-        [[ns for job in one.jobs for ns in job.tasks] for one in usual], 0
+    clock = 2.0 * recording.clock_ns
+    serial, tasks = (
+        np.maximum(np.median(rows, 0) - clock, 0.0)
+        for rows in ([one.serial for one in usual], [one.tasks for one in usual])
     )
-    lengths = np.maximum(lengths - clock, 0.0)
-    jobs, first = [], 0
-    for job in usual[0].jobs:
-        last = first + len(job.tasks)
-        jobs.append(job._replace(tasks=lengths[first:last].tolist()))
-        first = last
-    serial = {
-        name: max(0.0, float(np.median([one.serial[name] for one in usual])) - clock)
-        for name in usual[0].serial
-    }
-    rows = [_scale(jobs, serial, count) for count in (1, *workers)]
+    pieces = usual[0].pieces(serial, tasks)
+    between = float(np.median([one.between for one in usual]))
+    rows = [_scale(pieces, max(0.0, between - clock), n) for n in (1, *workers)]
     alone = rows[0].step_ns
     return Scaling(
         program.name,
         len(usual),
         alone,
-        sum(serial.values()) / alone if alone else 0.0,
-        len(jobs),
+        1.0 - float(tasks.sum()) / alone if alone else 0.0,
+        sum(len(piece.jobs) for piece in pieces),
         [row._replace(speed_up=alone / row.step_ns) for row in rows[1:]],
     )
 
 
-class _Step(NamedTuple):
-    """A step that was recorded: its jobs, and what is in none, by the op."""
+class _Step:
+    """A step that was recorded: instructions of all streams, each with its tasks.
 
-    jobs: list[_Job]
-    serial: dict[str, float]
+    Attributes:
+        serial: What each takes beside its tasks.
+        tasks: What all tasks take, those of an instruction after each other.
+        between: What is in no instruction.
+    """
+
+    def __init__(self, program: Program, events: Array) -> None:
+        self._program = program
+        found = events[events["kind"] == KINDS["instruction"]]
+        tasks = events[events["kind"] == KINDS["task"]]
+        # streams in turn, so that steps of which another one came first are alike
+        self._rows = found[
+            np.lexsort((found["begin"], found["stream"], found["replica"]))
+        ]
+        by_time = np.argsort(self._rows["begin"])
+        place = np.searchsorted(self._rows["begin"][by_time], tasks["begin"], "right")
+        owner = by_time[np.maximum(place - 1, 0)]
+        order = np.lexsort((tasks["begin"], owner))
+        self._tasks, self._owners = tasks[order], owner[order]
+        self.tasks = (self._tasks["end"] - self._tasks["begin"]).astype(float)
+        whole = (self._rows["end"] - self._rows["begin"]).astype(float)
+        spent = np.bincount(self._owners, self.tasks, len(whole))
+        self.serial = whole - spent
+        step = events[events["kind"] == KINDS["step"]]
+        self.between = float((step["end"] - step["begin"]).sum() - whole.sum())
 
     @property
-    def way(self) -> tuple[Any, ...]:
-        jobs = tuple((job.name, len(job.tasks)) for job in self.jobs)
-        return jobs, tuple(self.serial)
+    def way(self) -> tuple[bytes, ...]:
+        names = ["replica", "stream", "at"]
+        return (
+            *(self._rows[name].tobytes() for name in names),
+            self._owners.tobytes(),
+            self._tasks["b"].tobytes(),
+        )
+
+    def pieces(self, serial: Array, tasks: Array) -> list[Piece]:
+        """Return the instructions as they were recorded, with other times."""
+        ends = np.searchsorted(self._owners, np.arange(len(serial)), "right")
+        begins = np.searchsorted(self._owners, np.arange(len(serial)), "left")
+        places = [(int(row["stream"]), int(row["at"])) for row in self._rows]
+        made = [self._program.instructions[place] for place in places]
+        order = np.argsort(self._rows["begin"])
+        lanes = [(int(row["replica"]), int(row["stream"])) for row in self._rows]
+        waits = _Waits()
+        found = [
+            Piece(
+                lanes[i],
+                made[i].name,
+                float(serial[i]),
+                list(self._jobs(range(begins[i], ends[i]), tasks)),
+                waits.of(number, lanes[i], made[i]),
+            )
+            for number, i in enumerate(order.tolist())
+        ]
+        return found
+
+    def _jobs(self, which: range, tasks: Array) -> Iterator[Job]:
+        of = self._tasks[which.start : which.stop]
+        starts = [*np.flatnonzero(of["a"] == 0).tolist(), len(of)]
+        for first, end in itertools.pairwise(starts):
+            one = self._program.instructions[
+                int(of["stream"][first]), int(of["at"][first])
+            ]
+            lengths = tasks[which.start + first : which.start + end]
+            yield Job(one.name, one.bytes, lengths.tolist())
 
 
-def _step(program: Program, events: Array) -> _Step:
-    jobs = list(_jobs(program, events[events["kind"] == KINDS["task"]]))
-    serial: dict[str, float] = {}
-    for one in events[events["kind"] == KINDS["instruction"]]:
-        name = program.instructions[int(one["stream"]), int(one["at"])].name
-        serial[name] = serial.get(name, 0.0) + float(one["end"] - one["begin"])
-    for job in jobs:
-        serial[job.name] = serial.get(job.name, 0.0) - sum(job.tasks)
-    step = events[events["kind"] == KINDS["step"]]
-    whole = float((step["end"] - step["begin"]).sum())
-    spent = sum(serial.values()) + sum(sum(job.tasks) for job in jobs)
-    return _Step(jobs, {**serial, _BETWEEN: whole - spent})
+class _Waits:
+    """What the instructions of a step wait for, as they come."""
+
+    def __init__(self) -> None:
+        self._lanes: list[_Lane] = []
+        self._last: dict[_Lane, int] = {}
+        self._forked: dict[int, set[_Lane]] = collections.defaultdict(set)
+        self._sent: dict[tuple[int, int], list[int]] = collections.defaultdict(list)
+        self._received: dict[tuple[int, int], list[int]] = collections.defaultdict(list)
+        self._posted: dict[int, list[int]] = collections.defaultdict(list)
+
+    def of(self, number: int, lane: _Lane, one: Instruction) -> list[int]:
+        """Return the numbers of those in other lanes that are over before it begins."""
+        replica, stream = lane
+        found = []
+        children = self._forked[replica]
+        if stream == 0:  # a pipeline's streams have ended
+            found += [self._last[child] for child in children]
+            children.clear()
+        elif lane not in children and (replica, 0) in self._last:
+            found.append(self._last[replica, 0])
+        if stream != 0:
+            children.add(lane)
+        channel = (replica, one.channel)
+        sent, received = self._sent[channel], self._received[channel]
+        if one.kind == "send":
+            if len(sent) >= one.depth and len(received) > len(sent) - one.depth:
+                found.append(received[len(sent) - one.depth])
+            sent.append(number)
+        elif one.kind == "receive":
+            if len(received) < len(sent):
+                found.append(sent[len(received)])
+            received.append(number)
+        elif one.kind == "post":
+            self._posted[one.meeting].append(number)
+        elif one.kind == "wait":
+            found += self._posted[one.meeting]
+        self._last[lane] = number
+        self._lanes.append(lane)
+        return [other for other in found if self._lanes[other] != lane]
 
 
-def _scale(jobs: Sequence[_Job], serial: dict[str, float], workers: int) -> Scale:
-    found = {(name, "serial"): ns for name, ns in serial.items()}
-    for job in jobs:
-        ns, reason = _job_ns(job, workers)
-        key = (job.name, reason)
-        found[key] = found.get(key, 0.0) + ns
-    whole = sum(found.values())
-    (bound, reason), most = max(found.items(), key=lambda item: item[1])
+def _scale(pieces: Sequence[Piece], between: float, workers: int) -> Scale:
+    whole, found = work_on(pieces, workers)
+    whole += between
+    (bound, reason), most = max(
+        {**found, (_BETWEEN, "serial"): between}.items(), key=lambda item: item[1]
+    )
     return Scale(workers, whole, 1.0, bound, most / whole if whole else 0.0, reason)

@@ -114,7 +114,7 @@ def _rows(track: Track) -> list[tuple[int, ...]]:
 
 
 def _of_thread(recording: Recording, track: Track, process: int) -> Iterator[_Event]:
-    for begin, end, number, program, stream, at, a, b in _rows(track):
+    for begin, end, number, program, stream, at, a, b, _ in _rows(track):
         kind = _NAMES[number]
         made = recording.programs.get(program)
         if kind in ("step", "infeed_wait") and made and made.streams > 1:
@@ -157,7 +157,7 @@ def _of_ipus(recording: Recording, program: Program, process: int) -> Iterator[_
     seen: set[int] = set()
     yield _named(process, "process_name", f"IPUs of {program.name}")
     for track in recording.tracks:
-        for begin, end, number, owner, stream, at, a, _ in _rows(track):
+        for begin, end, number, owner, stream, at, a, *_ in _rows(track):
             kind = _NAMES[number]
             if owner != program.id or kind not in kinds:
                 continue
