@@ -4,7 +4,10 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
 from fresh_config import (  # noqa: F401 - fixtures
     configured,
@@ -13,7 +16,7 @@ from fresh_config import (  # noqa: F401 - fixtures
 )
 
 import ipu
-from ipu import _core, utils
+from ipu import _core, tf, utils
 from ipu._config import flags as _flags
 from ipu._config.environment import warn_of_mistakes
 from ipu._device import devices
@@ -93,6 +96,7 @@ def test_synthetic_data(monkeypatch):
         ("IPU_NUM_THREADS", "0", "must be a positive integer"),
         ("IPU_NUM_THREADS", "2x", "must be a positive integer"),
         ("IPU_TRACEBACK_FILTERING", "no", "it is on or off"),
+        ("IPU_PIN_THREADS", "2", "IPU_PIN_THREADS=2 has no effect: it is on or off"),
         ("IPU_NUM_THREAD", "2", "Did you mean IPU_NUM_THREADS"),
         ("TF_POPLAR_FLAG", "--use_ipu_model", "Did you mean TF_POPLAR_FLAGS"),
     ],
@@ -106,6 +110,54 @@ def test_variables_that_are_right_are_not_told(recwarn):
     good = {"IPU_CPU_CLASS": _core.cpu_class(), "IPU_NUM_THREADS": " 2 "}
     warn_of_mistakes({**good, "IPU_TRACEBACK_FILTERING": "OFF", "IPUOF_X": "1"})
     assert not recwarn.list
+
+
+def wait_for_masks(are_right):
+    """Compute until threads that are not Python's have the right sets of cores."""
+    end = time.monotonic() + 10
+    while True:
+        with tf.device("/CPU:0"):
+            tf.matmul(np.ones((600, 600), "float32"), np.ones((600, 600), "float32"))
+        mine = {thread.native_id for thread in threading.enumerate()}
+        tasks = {int(name) for name in os.listdir("/proc/self/task")} - mine
+        masks = [os.sched_getaffinity(task) for task in tasks]
+        if are_right(masks):
+            return
+        assert time.monotonic() < end, masks
+
+
+def test_threads_that_stay_on_a_core():
+    allowed = sorted(os.sched_getaffinity(0))
+    before = ipu.num_threads(), _core.first_core()
+    ipu.set_num_threads(3)
+    try:
+        for first in (0, 1, 10**12):
+            ipu.pin_threads(first_core=first)
+            core = min(first, 2**31 - 1 - 256)
+            wanted = [{allowed[(core + i) % len(allowed)]} for i in (1, 2)]
+            wait_for_masks(lambda masks, wanted=wanted: all(w in masks for w in wanted))
+        ipu.pin_threads(False)
+        wait_for_masks(lambda masks: masks.count(set(allowed)) >= 2)
+        assert _core.first_core() == -1
+        with pytest.raises(ValueError, match="first_core is the number of a core"):
+            ipu.pin_threads(first_core=-1)
+    finally:
+        ipu.set_num_threads(before[0])
+        _core.pin_threads(before[1])
+    assert os.sched_getaffinity(0) == set(allowed)
+
+
+@pytest.mark.parametrize(("value", "first"), [("1", 0), ("On", 0), ("0", -1), ("", -1)])
+def test_the_variable_that_pins_threads(value, first):
+    asked = "from ipu import _core; print(_core.first_core())"
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, "IPU_PIN_THREADS": value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{first}\n" and not done.stderr
 
 
 def test_an_import_tells_of_a_class_that_there_is_not():

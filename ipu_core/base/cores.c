@@ -148,3 +148,21 @@ ipu_cores_available(const char *root)
     cores = least(cores, ipu_cores_quota(root));
     return cores < 1 ? 1 : cores;
 }
+
+void
+ipu_cores_bind(int32_t number)
+{
+    cpu_set_t all;
+    if (sched_getaffinity(getpid(), sizeof(all), &all) != 0 || CPU_COUNT(&all) < 1) {
+        return;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    int32_t left = number < 0 ? -1 : number % CPU_COUNT(&all);
+    for (int cpu = 0; cpu < CPU_SETSIZE && left >= 0; cpu++) {
+        if (CPU_ISSET(cpu, &all) && left-- == 0) {
+            CPU_SET(cpu, &one);
+        }
+    }
+    (void)sched_setaffinity(0, sizeof(one), number < 0 ? &all : &one);
+}

@@ -11,6 +11,10 @@
  * put before /proc and /sys: "" but in tests. */
 int32_t ipu_cores_available(const char *root);
 
+/* Lets the calling thread run on one of the cores of the process's affinity mask alone:
+ * on that of this number, counted in turns; below 0, on all of them. Best effort. */
+void ipu_cores_bind(int32_t number);
+
 /* The quota alone: INT32_MAX where there is none. */
 int32_t ipu_cores_quota(const char *root);
 

@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
@@ -92,4 +96,53 @@ ipu_pages_advise_huge(void *memory, size_t bytes)
     (void)memory;
     (void)bytes;
 #endif
+}
+
+/* --- memory nodes ----------------------------------------------------------------- */
+
+/* Of mbind(2) and get_mempolicy(2): no header of a library is needed. */
+enum { INTERLEAVE = 3, NODES_ALLOWED = 1 << 2 };
+
+int32_t
+ipu_pages_nodes(ipu_nodes *out)
+{
+    *out = (ipu_nodes){0};
+    int32_t count = 0;
+#ifdef SYS_get_mempolicy
+    if (syscall(SYS_get_mempolicy, NULL, out->words, (unsigned long)IPU_MOST_NODES,
+                NULL, (unsigned long)NODES_ALLOWED) == 0) {
+        for (size_t i = 0; i < sizeof(out->words) / sizeof(out->words[0]); i++) {
+            count += __builtin_popcountl(out->words[i]);
+        }
+    }
+#endif
+    return count < 1 ? 1 : count;
+}
+
+bool
+ipu_pages_interleave(void *memory, size_t bytes, const ipu_nodes *nodes)
+{
+#ifdef SYS_mbind
+    const uintptr_t mask = LARGEST_PAGE - 1;
+    uintptr_t begin = ((uintptr_t)memory + mask) & ~mask;
+    uintptr_t end = ((uintptr_t)memory + bytes) & ~mask;
+    return end > begin &&
+           syscall(SYS_mbind, begin, (unsigned long)(end - begin), INTERLEAVE,
+                   nodes->words, (unsigned long)IPU_MOST_NODES, 0U) == 0;
+#else
+    (void)memory;
+    (void)bytes;
+    (void)nodes;
+    return false;
+#endif
+}
+
+void
+ipu_pages_share(void *memory, size_t bytes)
+{
+    ipu_nodes nodes;
+    ipu_pages_advise_huge(memory, bytes);
+    if (ipu_pages_are_for(bytes) && ipu_pages_nodes(&nodes) > 1) {
+        (void)ipu_pages_interleave(memory, bytes, &nodes);
+    }
 }

@@ -24,6 +24,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/cores.h"
 #include "base/event.h"
 #include "base/lock.h"
 #include "base/slots.h"
@@ -55,11 +56,13 @@ typedef struct worker {
     ipu_pool *pool;
     pthread_t thread;
     int32_t index;
+    int32_t first_core; /* that it follows */
 } worker;
 
 struct ipu_pool {
     int32_t threads;
     bool is_rehearsed;
+    atomic_int first_core; /* -1: workers are not pinned */
     atomic_int started; /* workers that run, without callers */
     worker *workers;    /* threads - 1 */
     run *runs;          /* threads for each job */
@@ -239,6 +242,16 @@ ipu_pool_announce(ipu_pool *pool)
     }
 }
 
+static void
+follow_pins(worker *self)
+{
+    int32_t first = atomic_load_explicit(&self->pool->first_core, memory_order_relaxed);
+    if (first != self->first_core) {
+        self->first_core = first;
+        ipu_cores_bind(first < 0 ? -1 : first + self->index);
+    }
+}
+
 static void *
 work(void *argument)
 {
@@ -249,6 +262,7 @@ work(void *argument)
     while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
         wait_for_work(pool, seen, false);
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
+        follow_pins(self);
         (void)help_sources(pool);
         help_jobs(pool, self->index);
     }
@@ -286,6 +300,7 @@ start_workers(ipu_pool *pool)
         worker *w = &pool->workers[started];
         w->pool = pool;
         w->index = started + 1;
+        w->first_core = -1;
         if (pthread_create(&w->thread, NULL, work, w) != 0) {
             break;
         }
@@ -313,6 +328,7 @@ ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out)
         return ctx->status;
     }
     pool->threads = threads;
+    atomic_init(&pool->first_core, -1);
     for (int i = 0; i < JOB_SLOTS; i++) {
         pool->jobs[i].runs = &pool->runs[i * threads];
     }
@@ -364,6 +380,12 @@ void
 ipu_pool_rehearse(ipu_pool *pool)
 {
     pool->is_rehearsed = true;
+}
+
+void
+ipu_pool_pin(ipu_pool *pool, int32_t first)
+{
+    atomic_store_explicit(&pool->first_core, first, memory_order_relaxed);
 }
 
 static void

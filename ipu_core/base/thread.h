@@ -42,6 +42,11 @@ int32_t ipu_pool_threads(const ipu_pool *pool);
 /* From here on, before its first job: it has no workers and says that it has. Callers do
  * all tasks, which are cut as for so many threads, and each is an event. */
 void ipu_pool_rehearse(ipu_pool *pool);
+/* From its next job on worker i stays on core `first` + i of those that the process may
+ * use, as the thread of the process's start has them; -1: workers run where the system
+ * puts them. The caller, which is on core `first` if all others are taken, is left
+ * alone. Any thread. */
+void ipu_pool_pin(ipu_pool *pool, int32_t first);
 /* How many threads would be at a job that began now: 1 where all others have work. */
 int32_t ipu_pool_hands(const ipu_pool *pool);
 /* Runs tasks 0..tasks-1, returns when all are done. pool may be NULL: then the caller

@@ -74,6 +74,7 @@ typedef struct ipu_py_state {
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
     ipu_pool *rehearsals[IPU_PY_MAX_THREADS + 1]; /* the same */
     int32_t rehearsed_threads;                    /* 0: programs run as usual */
+    int32_t first_core; /* of a pool's threads; -1: they are not pinned */
     int32_t threads;
     ipu_py_thread *first_thread;
     ipu_py_thread *last_thread; /* that was asked for last, or NULL */

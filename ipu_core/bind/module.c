@@ -5,6 +5,7 @@
 
 #include <numpy/arrayobject.h>
 #include <stddef.h>
+#include <strings.h>
 
 #include "base/cores.h"
 #include "run/executor.h"
@@ -48,6 +49,9 @@ ipu_py_pool(ipu_py_state *state, ipu_pool **out)
         if (is_rehearsed) {
             ipu_pool_rehearse(*pool);
         }
+    }
+    if (*pool != NULL) {
+        ipu_pool_pin(*pool, state->first_core);
     }
     *out = *pool;
     return 0;
@@ -98,6 +102,25 @@ static PyObject *
 num_threads(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromLong(ipu_py_state_of_module(module)->threads);
+}
+
+static PyObject *
+first_core(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(ipu_py_state_of_module(module)->first_core);
+}
+
+static PyObject *
+pin_threads(PyObject *module, PyObject *argument)
+{
+    long first = PyLong_AsLong(argument);
+    if (first == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    const long most = INT32_MAX - IPU_PY_MAX_THREADS;
+    ipu_py_state_of_module(module)->first_core =
+        (int32_t)(first < 0 ? -1 : first > most ? most : first);
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -229,6 +252,9 @@ static PyMethodDef module_methods[] = {
      "Frames of files below it are not the user's."},
     {"set_num_threads", set_num_threads, METH_O,
      "How many threads programs use, the caller included."},
+    {"first_core", first_core, METH_NOARGS, "What pin_threads set."},
+    {"pin_threads", pin_threads, METH_O,
+     "The core of the first thread, whose workers stay on those after it; -1: none."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads programs use."},
     {"rehearse_threads", rehearse_threads, METH_O,
      "Programs run on one thread, cut as for so many; 0: as usual."},
@@ -256,6 +282,14 @@ default_threads(void)
     return threads < 1                    ? 1
            : threads > IPU_PY_MAX_THREADS ? IPU_PY_MAX_THREADS
                                           : (int32_t)threads;
+}
+
+static bool
+are_pinned_by_default(void)
+{
+    const char *text = getenv("IPU_PIN_THREADS");
+    return text != NULL && (strcasecmp(text, "1") == 0 || strcasecmp(text, "on") == 0 ||
+                            strcasecmp(text, "true") == 0);
 }
 
 static int
@@ -293,6 +327,7 @@ module_exec(PyObject *module)
     import_array1(-1);
     ipu_ctx_init(&state->ctx, ipu_allocator_default());
     state->threads = default_threads();
+    state->first_core = are_pinned_by_default() ? 0 : -1;
     state->seeding = 1; /* no stream follows it yet */
     state->package_dir = PyUnicode_FromString("");
     if (state->package_dir == NULL || find_main_thread(state) < 0 ||

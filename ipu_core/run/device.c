@@ -168,7 +168,7 @@ make_copies(ipu_ctx *ctx, ipu_device *device, variable *v, uint32_t count)
             ipu_free(&own, block, v->block_bytes);
             IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
         }
-        ipu_pages_advise_huge(block, v->block_bytes);
+        ipu_pages_share(block, v->block_bytes);
         v->copies[v->copy_count++] = (copy){block, place_in(block, v), 0};
         atomic_fetch_add(&device->variable_bytes, v->block_bytes);
     }

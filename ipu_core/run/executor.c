@@ -146,14 +146,6 @@ free_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     executor->workspace_count = 0;
 }
 
-static ipu_status
-allocate_pages(ipu_ctx *ctx, size_t bytes, char **out)
-{
-    IPU_TRY(ipu_alloc(ctx, bytes, out));
-    ipu_pages_advise_huge(*out, bytes);
-    return IPU_OK;
-}
-
 /* What a kernel uses that runs by itself, or the parts of a region. */
 static size_t
 workspace_bytes(const ipu_executor *executor)
@@ -182,11 +174,13 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     IPU_TRY(ipu_alloc(ctx, wanted * sizeof(ipu__workspace), &executor->workspaces));
     executor->workspace_count = wanted;
     for (size_t i = 0; bytes > IPU_SLACK_BYTES && i < wanted; i++) {
-        ipu_status status = allocate_pages(ctx, bytes, &executor->workspaces[i].memory);
+        char **memory = &executor->workspaces[i].memory;
+        ipu_status status = ipu_alloc(ctx, bytes, memory);
         if (status != IPU_OK) { /* the next call tries again */
             free_workspaces(ctx, executor);
             return status;
         }
+        ipu_pages_advise_huge(*memory, bytes);
     }
     return IPU_OK;
 }
@@ -581,7 +575,8 @@ place_buffer(ipu_ctx *ctx, ipu__buffer *buffer, void *given, size_t bytes)
     }
     if (buffer->copy == NULL) {
         size_t whole = ipu_buffer_round_up(bytes) + IPU_SLACK_BYTES;
-        IPU_TRY(allocate_pages(ctx, whole, &buffer->copy));
+        IPU_TRY(ipu_alloc(ctx, whole, &buffer->copy));
+        ipu_pages_share(buffer->copy, whole);
         buffer->copy_bytes = whole;
     }
     buffer->data = buffer->copy;

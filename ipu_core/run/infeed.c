@@ -206,7 +206,7 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
     IPU_TRY(ipu_mul_size(ctx, queue->slot_bytes, (size_t)queue->depth + 1, &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
     queue->memory_bytes = bytes;
-    ipu_pages_advise_huge(queue->memory, bytes);
+    ipu_pages_share(queue->memory, bytes);
     for (uint32_t i = 0; i <= queue->depth; i++) {
         add_slot(queue, queue->memory + i * queue->slot_bytes);
     }
@@ -678,7 +678,7 @@ allow_slots(ipu_ctx *ctx, ipu_infeed *queue, uint32_t ahead, uint32_t used)
         char **memory = &queue->later[queue->slot_count - queue->depth - 1];
         IPU_FAIL_IF(ctx, ipu_alloc(&own, queue->slot_bytes, memory) != IPU_OK,
                     OUT_OF_MEMORY, "%s", own.message);
-        ipu_pages_advise_huge(*memory, queue->slot_bytes);
+        ipu_pages_share(*memory, queue->slot_bytes);
         ipu_lock_take(&queue->lock); /* a fork() sees it whole */
         add_slot(queue, *memory);
         ipu_lock_drop(&queue->lock);

@@ -19,6 +19,7 @@ from ipu import _core
 from ipu._device.observers import observers as _observers
 from ipu._device.threads import (
     num_threads as num_threads,
+    pin_threads as pin_threads,
     set_num_threads as set_num_threads,
 )
 from ipu._text.exports import OtherModules as _OtherModules, export
@@ -105,7 +106,14 @@ _MEMBERS = {
     "outlined_function": "ipu.ops.functional_ops:outlined_function",
 }
 __all__ = sorted(
-    [*_MODULES, *_MEMBERS, "__version__", "num_threads", "set_num_threads"]
+    [
+        *_MODULES,
+        *_MEMBERS,
+        "__version__",
+        "num_threads",
+        "pin_threads",
+        "set_num_threads",
+    ]
 )
 
 # frames of files below this folder are not the user's

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * base/: the worker pool with jobs of many callers and with sources, locks and fork(),
- * and how many cores there are. */
+ * cores and memory nodes. */
 #define _GNU_SOURCE
 #include "base/cores.h"
 #include "base/lock.h"
+#include "base/pages.h"
 #include "base/thread.h"
 #include "check.h"
 #include "shared.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -415,6 +417,107 @@ test_affinity(void)
     CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
 }
 
+/* --- cores of their own ------------------------------------------------------------ */
+
+enum { PINNED = 3 };
+
+typedef struct masks {
+    cpu_set_t of[PINNED];
+    atomic_int met;
+} masks;
+
+static void
+note_mask(void *state, int32_t task, int32_t worker)
+{
+    masks *m = state;
+    (void)worker;
+    CHECK(sched_getaffinity(0, sizeof(m->of[task]), &m->of[task]) == 0);
+    atomic_fetch_add(&m->met, 1);
+    while (atomic_load(&m->met) < PINNED) { /* so that each thread has one */
+        sched_yield();
+    }
+}
+
+static bool
+is_pinned(const cpu_set_t *all, const cpu_set_t *mask, int core)
+{
+    int number = -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        number += CPU_ISSET(cpu, all) != 0;
+        if (CPU_ISSET(cpu, mask)) {
+            return CPU_COUNT(mask) == 1 && number == core % CPU_COUNT(all);
+        }
+    }
+    return false;
+}
+
+static void
+test_pins(void)
+{
+    ipu_ctx ctx;
+    ipu_pool *pool;
+    cpu_set_t all;
+    CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    CHECK_OK(&ctx, ipu_pool_create(&ctx, PINNED, &pool));
+    const int firsts[] = {-1, 0, 1, 1000, -1};
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
+        masks m = {.met = 0};
+        ipu_pool_pin(pool, firsts[i]);
+        ipu_pool_run(pool, PINNED, note_mask, &m);
+        int free = 0; /* the caller, or all */
+        int found[PINNED] = {0};
+        for (int task = 0; task < PINNED; task++) {
+            if (CPU_EQUAL(&m.of[task], &all) && (firsts[i] < 0 || free == 0)) {
+                free++;
+                continue;
+            }
+            for (int worker = 1; worker < PINNED; worker++) {
+                if (is_pinned(&all, &m.of[task], firsts[i] + worker)) {
+                    found[worker]++;
+                    break;
+                }
+            }
+        }
+        CHECK(free == (firsts[i] < 0 ? PINNED : 1));
+        CHECK(firsts[i] < 0 || found[1] + found[2] == 2);
+        CHECK(firsts[i] < 0 || CPU_COUNT(&all) == 1 || found[1] == 1);
+    }
+    ipu_pool_free(&ctx, pool);
+}
+
+/* --- memory nodes ------------------------------------------------------------------ */
+
+static void
+test_nodes(void)
+{
+    enum { BYTES = 8 << 20 };
+    ipu_nodes nodes;
+    int32_t count = ipu_pages_nodes(&nodes);
+    CHECK(count >= 1);
+    char *block = ipu_pages_resize(NULL, 0, BYTES);
+    CHECK(block != NULL);
+    CHECK(!ipu_pages_interleave(block, 100, &nodes)); /* no whole page */
+    bool is_known = nodes.words[0] != 0;
+    CHECK(ipu_pages_interleave(block, BYTES, &nodes) == is_known);
+#ifdef SYS_get_mempolicy
+    const unsigned long by_address = 2;
+    int policy = -1;
+    char *middle = block + BYTES / 2;
+    if (is_known) {
+        CHECK(syscall(SYS_get_mempolicy, &policy, nodes.words,
+                      (unsigned long)IPU_MOST_NODES, middle, by_address) == 0);
+        CHECK(policy == 3); /* MPOL_INTERLEAVE */
+    }
+#endif
+    ipu_pages_share(block, BYTES);
+    for (int i = 0; i < BYTES; i += 4096) {
+        CHECK(block[i] == 0);
+        block[i] = 1;
+    }
+    CHECK(ipu_pages_resize(block, BYTES, 0) == NULL);
+}
+
 int
 main(void)
 {
@@ -430,5 +533,7 @@ main(void)
 #endif
     test_cores();
     test_affinity();
+    test_pins();
+    test_nodes();
     return CHECK_DONE();
 }

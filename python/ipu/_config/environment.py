@@ -22,6 +22,7 @@ _KNOWN = (
     "IPU_MEMORY",
     "IPU_NUM_IPUS",
     "IPU_NUM_THREADS",
+    "IPU_PIN_THREADS",
     "IPU_SANITIZE",
     "IPU_TRACEBACK_FILTERING",
     "TF_POPLAR_FLAGS",
@@ -54,12 +55,10 @@ def warn_of_mistakes(environment: Mapping[str, str] = os.environ) -> None:
             f"positive integer. {_core.num_threads()} are used.",
             RuntimeWarning,
         )
-    filtering = environment.get("IPU_TRACEBACK_FILTERING")
-    if filtering and filtering.lower() not in _SWITCH:
-        warn_user(
-            f"IPU_TRACEBACK_FILTERING={filtering} has no effect: it is on or off.",
-            RuntimeWarning,
-        )
+    for name in ("IPU_PIN_THREADS", "IPU_TRACEBACK_FILTERING"):
+        given = environment.get(name)
+        if given and given.lower() not in _SWITCH:
+            warn_user(f"{name}={given} has no effect: it is on or off.", RuntimeWarning)
     for name in environment:
         if name.startswith(("IPU_", "TF_POPLAR")) and name not in _KNOWN:
             meant = nearest_name(name, _KNOWN, 0.85)

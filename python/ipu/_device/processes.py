@@ -59,6 +59,13 @@ class Processes:
         if was_launched():
             self._join()
 
+    @property
+    def first_core(self) -> int:
+        """The first of its cores, where all of this machine have as many."""
+        from ipu import _core
+
+        return self.number_on_this_machine * _core.num_threads()
+
     def _join(self) -> None:
         try:
             from mpi4py import MPI
@@ -89,6 +96,8 @@ class Processes:
         if "IPU_NUM_THREADS" not in os.environ:
             cores = len(os.sched_getaffinity(0))
             _core.set_num_threads(max(1, min(256, cores // self.on_this_machine)))
+        if _core.first_core() >= 0:
+            _core.pin_threads(self.first_core)
         atexit.register(self._transport.stop)
         self._excepthook = sys.excepthook
         sys.excepthook = self._on_exception
