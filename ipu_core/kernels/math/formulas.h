@@ -109,6 +109,11 @@
     F(GELU, ONE, SAME, suffix, ipu__gelu_##suffix(x)) \
     F(GELU_GRAD, TWO, SAME, suffix, ipu__gelu_grad_##suffix(x, y))
 
+/* Of float32, whose float64 is scalar (scalar.c). */
+#define NARROW_FORMULAS(F, suffix) \
+    F(BESSEL_I0E, ONE, SAME, suffix, ipu__bessel_i0e_##suffix(x)) \
+    F(BESSEL_I1E, ONE, SAME, suffix, ipu__bessel_i1e_##suffix(x))
+
 /* What does not ask for the sign: integers wrap, by unsigned arithmetic. Shifts by the
  * width or more, or by less than 0, which is more still, leave 0. */
 #define WIDTH_FORMULAS(F, suffix) \

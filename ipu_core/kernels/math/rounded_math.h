@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Functions of one float32 or two, computed in float64 and rounded once: errors before
- * that are below 2^-35, so results are those of float64, rounded, but where they lie
+ * that are below 2^-33, so results are those of float64, rounded, but where they lie
  * halfway between two floats. Straight-line code, as in wide_math.h; polynomials
  * are least-maximum fits. Every float32 but 0 is a normal float64, and no square of one
  * overflows. */
@@ -228,6 +228,64 @@ ipu__erfinv_f32(float x)
     float result = (float)((m <= 0.85 ? center : outer) * 0x1.6a09e667f3bcdp-1);
     result = m == 1.0 ? INFINITY : result;
     return m <= 1.0 ? ipu__with_sign_f32(result, x) : NAN;
+}
+
+/* --- Bessel functions -----------------------------------------------------------------
+ */
+
+/* a + b y + ... + f y^5 */
+IPU_INLINE double
+ipu__quintic(double y, double a, double b, double c, double d, double e, double f)
+{
+    double z = y * y;
+    return (a + b * y) + ((c + d * y) + (e + f * y) * z) * z;
+}
+
+/* I0(m) exp(-m) = sqrt(s) p(t) with m = |x|, s = 7 / (m + 7), t = 1 - 2 s: also far out,
+ * where it is like 1 / sqrt(m). */
+IPU_INLINE float
+ipu__bessel_i0e_f32(float x)
+{
+    double s = 7.0 / ((double)ipu__magnitude_f32(x) + 7.0);
+    double t = 1.0 - 2.0 * s;
+    double a = ipu__cubic(t, 0x1.bd45a676848c0p-3, -0x1.e329f3d938d9dp-4,
+                          0x1.9038acb6360dap-4, -0x1.7af14bfdc9f26p-4);
+    double b = ipu__cubic(t, 0x1.8933cbc903b74p-4, -0x1.b5c13e95b1272p-4,
+                          0x1.eafe7d34b3a8ap-4, -0x1.e4fa58d43dd86p-4);
+    double c = ipu__cubic(t, 0x1.46f0f0048686ap-4, -0x1.7a9bfea8fbe14p-8,
+                          -0x1.a786206a2f259p-5, 0x1.239299bb59b1bp-5);
+    double d = ipu__cubic(t, 0x1.89da665814cecp-6, -0x1.16288649549b3p-5,
+                          -0x1.8ee5627a18b1ap-7, 0x1.a91fbafae56cap-6);
+    double e = ipu__cubic(t, 0x1.c0d15e1ee9aacp-8, -0x1.0cc4d24e9b645p-6,
+                          -0x1.bb1c36cc5cef3p-9, 0x1.fc0a5963783e7p-8);
+    double f = ipu__cubic(t, 0x1.247e9d22fec4fp-10, -0x1.331031593d66dp-9,
+                          -0x1.69e5adb296b41p-13, 0x1.5bfac0e8aab99p-12);
+    double p = ipu__quintic((t * t) * (t * t), a, b, c, d, e, f);
+    return (float)(__builtin_sqrt(s) * p);
+}
+
+/* Likewise m s sqrt(s) p(t), s = 8 / (m + 8). From 2^300 on it is 0 as a float. */
+IPU_INLINE float
+ipu__bessel_i1e_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double m = magnitude > 0x1p300 ? 0x1p300 : magnitude;
+    double s = 8.0 / (m + 8.0);
+    double t = 1.0 - 2.0 * s;
+    double a = ipu__cubic(t, 0x1.8484a632f3762p-5, -0x1.0e6914be73cf9p-4,
+                          0x1.357c2625b3c09p-4, -0x1.4421a63f79b66p-4);
+    double b = ipu__cubic(t, 0x1.3d21ce754898dp-4, -0x1.1eceed5876f9bp-4,
+                          0x1.ca664cbcacfd9p-5, -0x1.1f44decf97c16p-5);
+    double c = ipu__cubic(t, 0x1.5df0885e5c0c3p-7, 0x1.1986ac425245cp-7,
+                          -0x1.ac4cea1393f17p-7, 0x1.803caee7748bep-9);
+    double d = ipu__cubic(t, 0x1.e1c07686c4a1bp-8, -0x1.3994c1a21985ap-8,
+                          -0x1.f79dc8a3d2284p-9, 0x1.044cfbf0e292bp-8);
+    double e = ipu__cubic(t, 0x1.036fb85f30cf2p-9, -0x1.4ea9efb556e64p-9,
+                          -0x1.c98facf92e7f3p-11, 0x1.3f916e6f0a777p-10);
+    double f = ipu__cubic(t, 0x1.149cb9ac92978p-12, -0x1.87fab15611aacp-12,
+                          -0x1.423c0d47a557fp-15, 0x1.c4617cc9e4467p-15);
+    double p = ipu__quintic((t * t) * (t * t), a, b, c, d, e, f);
+    return ipu__with_sign_f32((float)(m * s * __builtin_sqrt(s) * p), x);
 }
 
 #endif
