@@ -62,8 +62,9 @@ BINARY(pow_f64, double, double, ipu__pow_f64(x, y))
 TURNED(sin, 0)
 TURNED(cos, 1)
 
-/* Near 0 there is a quicker form. */
-#define NEAR(name, suffix, type, bits_type, to_bits, from_bits, limit) \
+/* There is a quicker form where all `bits` of the elements are below those of a limit:
+ * near 0, or with all bits, of what is not negative. */
+#define NEAR(name, suffix, type, bits_type, to_bits, bits, limit) \
     SIGNATURE(name##_##suffix) \
     { \
         const type *xs = a; \
@@ -71,10 +72,10 @@ TURNED(cos, 1)
         bits_type most = 0; \
         UNUSED(); \
         for (int64_t i = 0; i < n; i++) { \
-            bits_type size = to_bits(xs[i]) & (~(bits_type)0 >> 1); \
+            bits_type size = to_bits(xs[i]) & (bits); \
             most = size > most ? size : most; \
         } \
-        if (from_bits(most) < (limit)) { \
+        if (most < to_bits(limit)) { \
             IPU_INDEPENDENT \
             for (int64_t i = 0; i < n; i++) { \
                 result[i] = ipu__near_##name##_##suffix(xs[i]); \
@@ -87,12 +88,15 @@ TURNED(cos, 1)
         return IPU_FAULT_NONE; \
     }
 #define WIDE_NEAR(name, limit) \
-    NEAR(name, f64, double, uint64_t, ipu__double_bits, ipu__bits_double, limit)
+    NEAR(name, f64, double, uint64_t, ipu__double_bits, UINT64_MAX >> 1, limit)
 WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
 WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
-NEAR(tan, f32, float, uint32_t, ipu__float_bits, ipu__bits_float, IPU_TURN_LIMIT)
+#define NARROW_NEAR(name, bits, limit) \
+    NEAR(name, f32, float, uint32_t, ipu__float_bits, bits, limit)
+NARROW_NEAR(tan, UINT32_MAX >> 1, IPU_TURN_LIMIT)
+NARROW_NEAR(lgamma, UINT32_MAX, INFINITY)
 
 /* Likewise: normal numbers above 0, and the others in float64. */
 enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
@@ -535,6 +539,7 @@ static const ipu__block_row rows[] = {
     CAST_ROW(FLOAT32, INT8, quick_f32_i8)
     FLOAT_ROWS(FLOAT32, f32, f)
     NARROW_FORMULAS(ROW_OF, f32)
+    SAME_ROW(LGAMMA, FLOAT32, lgamma_f32)
     CAST_ROW(FLOAT32, FLOAT64, cast_f32_f64)
     CAST_ROW(FLOAT32, FLOAT16, cast_f32_f16)
     FLOAT_ROWS(FLOAT64, f64, )

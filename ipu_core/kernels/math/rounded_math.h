@@ -230,6 +230,48 @@ ipu__erfinv_f32(float x)
     return m <= 1.0 ? ipu__with_sign_f32(result, x) : NAN;
 }
 
+/* --- the logarithm of gamma -----------------------------------------------------------
+ */
+
+/* Of x >= 0 that is finite: up to 2.5 (y - 1) (y - 2) p(y), y = x, or below 1 y = x + 1
+ * less log(x); then Stirling's series. */
+IPU_INLINE float
+ipu__near_lgamma_f32(float x)
+{
+    double m = (double)x;
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(m);
+    double log = ipu__rough_log1p(split.f) + split.k * 0x1.62e42fefa39efp-1;
+    double below = m < 1.0 ? 1.0 : 0.0;
+    double y = m + below;
+    double t = y - 1.75;
+    double z = (t * t) * (t * t);
+    double a = ipu__cubic(t, 0x1.ccf151e092d63p-2, -0x1.e965862fb3122p-4,
+                          0x1.6cb6255d87aadp-5, -0x1.382e1872ef5ebp-6);
+    double b = ipu__cubic(t, 0x1.1f955f80d35a7p-7, -0x1.14f762a824e81p-8,
+                          0x1.12b343d60d4d2p-9, -0x1.16163b93c1bd6p-10);
+    double c = ipu__cubic(t, 0x1.1cbf36af5cedcp-11, -0x1.276f967c726fbp-12,
+                          0x1.4519b432c9222p-13, -0x1.5c8371aad1b40p-14);
+    double d = ipu__cubic(t, 0x1.e52728ba32db2p-16, -0x1.d6d9cb0958072p-17,
+                          0x1.9627b4886680dp-16, -0x1.cc203a8ea96dep-17);
+    /* 0 at 1 and 2 is not -0 */
+    double near = 0.0 - below * log - (1.0 - y) * (y - 2.0) * ipu__cubic(z, a, b, c, d);
+    double u = 1.0 / m;
+    double w = u * u;
+    double q = ipu__cubic(w, 0x1.55555554a5439p-4, -0x1.6c16979d3dcdcp-9,
+                          0x1.9fe64df56f451p-11, -0x1.321360adc9483p-11);
+    q += (0x1.634c0b74c98a8p-11 - 0x1.4bdbba47498ccp-11 * w) * (w * w) * (w * w);
+    double far = (m - 0.5) * (log - 1.0) + (0x1.acfe390c97d6ap-2 + u * q);
+    float result = (float)(m < 2.5 ? near : far);
+    return x == 0.0f ? INFINITY : result;
+}
+
+IPU_INLINE float
+ipu__lgamma_f32(float x)
+{
+    bool is_near = x >= 0.0f && x < INFINITY;
+    return is_near ? ipu__near_lgamma_f32(x) : (float)ipu__lgamma((double)x);
+}
+
 /* --- Bessel functions -----------------------------------------------------------------
  */
 
