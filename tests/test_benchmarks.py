@@ -12,6 +12,7 @@ import pytest
 from benchmarks import (
     accumulate,
     compile as compiling,
+    feeding,
     image_networks,
     jobs,
     networks,
@@ -186,6 +187,26 @@ def test_tables_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == text + "\n"
     assert text in results.page(tmp_path)
     assert results.page(tmp_path).count("## queues\n") == 1
+
+
+def test_what_bounds_fit_from_a_data_set() -> None:
+    pytest.importorskip("ipu._core")
+    fits = {
+        "arrays": feeding.Cost(0.010, 0.020),
+        "slow": feeding.Cost(0.025, 0.040),
+        "busy": feeding.Cost(0.016, 0.030),
+    }
+    alone = {
+        "arrays": feeding.Cost(0.0, 0.0),
+        "slow": feeding.Cost(0.020, 0.0),
+        "busy": feeding.Cost(0.006, 0.010),
+    }
+    rows = [cells for cells, _ in feeding.rows_of(fits, alone, 2)]
+    assert rows == [
+        ["arrays", "-", "100", "1.00", "1.00", "-", "1.00"],
+        ["slow", "50", "40", "0.40", "0.50", "data set", "0.80"],
+        ["busy", "167", "62", "0.62", "0.67", "cores", "0.94"],
+    ]
 
 
 def test_jobs_on_more_workers() -> None:

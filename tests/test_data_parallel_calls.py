@@ -132,6 +132,26 @@ def test_stopping_in_the_middle_leaves_nothing() -> None:
     assert threads() == [] and len(begun) < 200
 
 
+def test_the_first_call_alone_says_nothing() -> None:
+    """It may import and open what the others have."""
+    slow_calls: list[int] = []
+
+    def call(number: int, element: int) -> str:
+        if number in slow_calls:
+            time.sleep(0.002)
+        return threading.current_thread().name
+
+    results = [*in_order(call, range(9), tf.data.AUTOTUNE)]
+    assert {*results} == {threading.current_thread().name}
+    slow_calls[:] = [0, 1]
+    assert {*in_order(call, range(9), tf.data.AUTOTUNE)} == {*results}
+    slow_calls[:] = range(9)
+    names = [*in_order(call, range(9), tf.data.AUTOTUNE)]
+    assert names[:3] == results[:3]
+    if len(os.sched_getaffinity(0)) > 1:
+        assert all(name.startswith("ipu-map") for name in names[3:])
+
+
 def test_it_feeds_training(tmp_path: Path) -> None:
     for number in range(8):
         np.save(tmp_path / f"{number}.npy", np.full((4,), number, np.float32))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +99,39 @@ def test_maps_over_files(folder: Path) -> None:
     sized = data.map(lambda x, y: (tf.image.resize(x, (3, 3)) / 255.0, y)).batch(5)
     [(x, y)] = sized
     assert x.shape == (5, 3, 3, 3) and y.numpy().tolist() == [0, 0, 0, 1, 1]
+
+
+def said(image: Any) -> Any:
+    image.set_shape((4, 6, 3))
+    return tf.cast(image, tf.float32) / 255
+
+
+@pytest.mark.parametrize(
+    ("shape_it", "shape"),
+    [
+        (said, (4, 6, 3)),
+        (lambda image: tf.ensure_shape(image, (4, 6, 3)), (4, 6, 3)),
+        (lambda image: tf.ensure_shape(image, (None, 6, 3)), (None, 6, 3)),
+        (lambda image: tf.reshape(image, (4, 6, 3)), (4, 6, 3)),
+        (lambda image: tf.reshape(image, (3, -1, 4)), (3, None, None)),
+        (lambda image: tf.reshape(image, (72,)), (72,)),
+    ],
+)
+def test_shapes_that_a_map_says(tmp_path: Path, shape_it: Any, shape: Any) -> None:
+    """Files of equal size: the program knows it, and `fit` can be compiled for it."""
+    path = tmp_path / "a.png"
+    path.write_bytes(tf.io.encode_png(pixels()).numpy())
+
+    def load(path: Any) -> Any:
+        return shape_it(tf.io.decode_png(tf.io.read_file(path), channels=3))
+
+    data = tf.data.Dataset.from_tensor_slices([str(path)] * 2).map(load)
+    assert data.element_spec.shape == shape
+    assert data.batch(2).element_spec.shape[1:] == shape
+    path.write_bytes(tf.io.encode_png(pixels(5, 6)).numpy())
+    if None not in shape and shape != (72,):
+        with pytest.raises(Exception, match="4, 6, 3"):
+            list(data)
 
 
 # --- single pictures ---------------------------------------------------------------

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
     from ipu.tf._graph.session import Session
     from ipu.tf._tensor.open_sizes import Guess
+    from ipu.tf._tensor.varying_sizes import Others
     from ipu.tf.gradient_tape import GradientTape
     from ipu.tf.summary import SummaryWriter
 
@@ -77,7 +78,7 @@ class _ThreadState(threading.local):
         self.trusted = 0
         self.seed_keys: list[tuple[list[int], Iterator[int]]] = []
         # data/varying_sizes.py, summary/_writer.py, stand_ins/keras_testing_utils.py
-        self.varying_sizes: set[int] | None = None
+        self.varying_sizes: Others | None = None
         self.writer: SummaryWriter | None = None
         self.summary_step: Any = None
         self.summary_condition: Any = True

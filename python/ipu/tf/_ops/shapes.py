@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu._text.arguments import checked_list
-from ipu.tf._tensor import open_sizes
+from ipu.tf._tensor import open_sizes, varying_sizes
 from ipu.tf._tensor.convert import (
     Tensor,
     apply,
@@ -60,7 +60,11 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
                 f"do not divide by {known}."
             )
         sizes[sizes.index(-1)] = count // known
-    return apply("reshape", (value,), {"shape": sizes})
+    try:
+        return apply("reshape", (value,), {"shape": sizes})
+    except Exception:
+        varying_sizes.say(sizes)
+        raise
 
 
 @op

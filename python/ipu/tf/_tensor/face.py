@@ -14,6 +14,7 @@ import numpy as np
 from ipu import _core
 from ipu._text.suggestions import refuse_unknown
 from ipu.tf import nest
+from ipu.tf._tensor import varying_sizes
 from ipu.tf._tensor.notes import noted
 from ipu.tf._tensor.operation import Operation, Reference
 
@@ -169,6 +170,7 @@ def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
         sizes = TensorShape(shape).as_list()
         if any(set_shape(tensor, sizes) for set_shape in shape_setters):
             return
+        varying_sizes.say(sizes)
         raise ValueError(
             f"Tensor's shape {tensor.shape} is not compatible with supplied shape "
             f"{shape}."

@@ -251,12 +251,17 @@ class HostFunction:
         first, made = found[0]
         for _, specs in found[1:]:
             made = nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
-        with varying_sizes.others() as sizes:
-            try:
-                other = self.nest_of(0, _grown(structure, first))
-            except Exception:
-                # It takes no other size: what has one of the varying sizes may vary.
-                return nest.map_structure(lambda spec: _open(spec, None, sizes), made)
+        with varying_sizes.others() as call:
+            while True:
+                try:
+                    other = self.nest_of(0, _grown(structure, first))
+                    break
+                except Exception:
+                    if not call.fix():
+                        # It takes no other size: what has one that varies may vary.
+                        return nest.map_structure(
+                            lambda spec: _open(spec, None, call.made_larger), made
+                        )
         specs = nest.map_structure(_packed.spec_of_value, other)
         return nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
 

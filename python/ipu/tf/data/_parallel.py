@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _AUTOTUNE = -1
 _WORTH_A_THREAD = 5e-4  # seconds of a call; handing it over and back takes a tenth
+_MEASURED = 3  # calls: the first one imports, opens and fills caches
 
 
 def calls_of(num_parallel_calls: Any) -> int:
@@ -62,7 +63,7 @@ def in_order(
         function: The function, called in its own threads where ``calls`` is above 1.
         elements: Its arguments, numbered from 0.
         calls: How many calls run at once; AUTOTUNE for one by processor, where the
-            first call shows that they are long enough.
+            first calls show that they are long enough.
     """
     return _InOrder(function, elements, calls)
 
@@ -79,6 +80,7 @@ class _InOrder(Iterator[T]):
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[Future[T], int, Any]] = deque()
         self._failed: Exception | None = None  # of the elements, after those waiting
+        self._seconds: list[float] = []  # of calls that are measured
 
     def __next__(self) -> T:
         if self._calls == _AUTOTUNE:
@@ -103,14 +105,16 @@ class _InOrder(Iterator[T]):
         raise failed
 
     def _measured(self) -> T:
-        """Return the result of the first call, whose time says how many run at once."""
+        """Return the result of a first call, whose time says how many run at once."""
         number, element = next(self._numbered)
-        self._calls = 1
         begin = time.perf_counter()
-        first = self._function(number, element)
-        if time.perf_counter() - begin > _WORTH_A_THREAD:
-            self._calls = len(os.sched_getaffinity(0))
-        return first
+        try:
+            return self._function(number, element)
+        finally:
+            self._seconds.append(time.perf_counter() - begin)
+            if len(self._seconds) == _MEASURED:
+                is_long = min(self._seconds) > _WORTH_A_THREAD
+                self._calls = len(os.sched_getaffinity(0)) if is_long else 1
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
