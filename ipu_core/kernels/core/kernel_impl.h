@@ -236,7 +236,7 @@ ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 
 /* special.c */
 double ipu__lgamma(double x);
-double ipu__digamma(double x);
+double ipu__digamma_f64(double x);
 /* special_gamma.c: functions of (a, x), (s, q), (n, x) */
 double ipu__igamma(double a, double x);
 double ipu__igammac(double a, double x);

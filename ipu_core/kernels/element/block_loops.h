@@ -87,16 +87,18 @@ TURNED(cos, 1)
         } \
         return IPU_FAULT_NONE; \
     }
-#define WIDE_NEAR(name, limit) \
-    NEAR(name, f64, double, uint64_t, ipu__double_bits, UINT64_MAX >> 1, limit)
-WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
-WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
 #define NARROW_NEAR(name, bits, limit) \
     NEAR(name, f32, float, uint32_t, ipu__float_bits, bits, limit)
+#define WIDE_NEAR(name, bits, limit) \
+    NEAR(name, f64, double, uint64_t, ipu__double_bits, bits, limit)
+WIDE_NEAR(exp, UINT64_MAX >> 1, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(sin, UINT64_MAX >> 1, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(cos, UINT64_MAX >> 1, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(tan, UINT64_MAX >> 1, IPU_WIDE_TURN_LIMIT)
 NARROW_NEAR(tan, UINT32_MAX >> 1, IPU_TURN_LIMIT)
 NARROW_NEAR(lgamma, UINT32_MAX, INFINITY)
+NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
+WIDE_NEAR(digamma, UINT64_MAX, (double)INFINITY)
 
 /* Likewise: normal numbers above 0, and the others in float64. */
 enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
@@ -512,6 +514,7 @@ HALF_BINARY(div, /)
     SAME_ROW(COS, type, cos_##suffix) \
     SAME_ROW(TAN, type, tan_##suffix) \
     SAME_ROW(POW, type, pow_##suffix) \
+    SAME_ROW(DIGAMMA, type, digamma_##suffix) \
     SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
     SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
     CAST_ROWS(type, suffix, i8, i16, i32, i64)

@@ -230,8 +230,20 @@ ipu__erfinv_f32(float x)
     return m <= 1.0 ? ipu__with_sign_f32(result, x) : NAN;
 }
 
-/* --- the logarithm of gamma -----------------------------------------------------------
+/* --- the logarithm of gamma, and its derivative ---------------------------------------
  */
+
+IPU_INLINE float
+ipu__near_digamma_f32(float x)
+{
+    return (float)ipu__near_digamma_f64((double)x);
+}
+
+IPU_INLINE float
+ipu__digamma_f32(float x)
+{
+    return (float)ipu__digamma_f64((double)x);
+}
 
 /* Of x >= 0 that is finite: up to 2.5 (y - 1) (y - 2) p(y), y = x, or below 1 y = x + 1
  * less log(x); then Stirling's series. */

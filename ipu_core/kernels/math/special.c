@@ -7,7 +7,7 @@
 #define _DEFAULT_SOURCE /* lgamma_r */
 #include <math.h>
 
-#include "kernels/core/kernel_impl.h"
+#include "kernels/math/wide_math.h"
 
 static const double pi = 3.14159265358979323846;
 
@@ -18,29 +18,14 @@ ipu__lgamma(double x)
     return lgamma_r(x, &sign);
 }
 
-/* The reflection for x < 0, the recurrence up to 10, then the asymptotic series with
- * the Bernoulli numbers. There are poles at 0 and the negative whole numbers. */
+/* The reflection for x < 0. There are poles at 0 and the negative whole numbers. */
 double
-ipu__digamma(double x)
+ipu__digamma_f64(double x)
 {
-    static const double terms[7] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
-                                    1.0 / 132, -691.0 / 32760, 1.0 / 12};
-    if (x == 0.0) {
-        return copysign((double)INFINITY, -x);
-    }
     if (x < 0.0) {
         double rest = x - rint(x);
-        return rest == 0.0 ? (double)NAN : ipu__digamma(1.0 - x) - pi / tan(pi * rest);
+        return rest == 0.0 ? (double)NAN
+                           : ipu__near_digamma_f64(1.0 - x) - pi / tan(pi * rest);
     }
-    double shift = 0.0;
-    while (x < 10.0) {
-        shift -= 1.0 / x;
-        x += 1.0;
-    }
-    double square = 1.0 / (x * x);
-    double series = 0.0;
-    for (int32_t i = 6; i >= 0; i--) {
-        series = (series + terms[i]) * square;
-    }
-    return shift + log(x) - 0.5 / x - series;
+    return isinf(x) ? x : ipu__near_digamma_f64(x);
 }

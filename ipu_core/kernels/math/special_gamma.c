@@ -70,7 +70,7 @@ lower_series(double a, double x, double *slope)
     }
     double scale = front(a, x);
     if (slope != NULL) {
-        *slope = scale * (sum * (log(x) - ipu__digamma(a + 1.0)) - bent);
+        *slope = scale * (sum * (log(x) - ipu__digamma_f64(a + 1.0)) - bent);
     }
     return scale * sum;
 }
@@ -332,7 +332,7 @@ ipu__polygamma(double n, double x)
         return (double)NAN;
     }
     if (n == 0.0) {
-        return ipu__digamma(x);
+        return ipu__digamma_f64(x);
     }
     double value = tgamma(n + 1.0) * ipu__zeta(n + 1.0, x);
     return fmod(n, 2.0) == 0.0 ? -value : value;
