@@ -30,7 +30,7 @@ typedef struct reduce_plan {
     int64_t inner;        /* elements of the innermost axis */
     bool inner_reduced;
     bool in_chunks;       /* tasks are chunks */
-    bool short_rows;      /* which follow each other, one for each result */
+    bool one_row;         /* for each result, of one chunk; they follow each other */
     bool until_decided;   /* any and all: what comes later may not matter */
     int64_t results;      /* of `kept` */
     int64_t rounds;       /* of `reduced` */
@@ -244,13 +244,13 @@ reduce_rows(void *state, int64_t begin, int64_t end)
     _Alignas(IPU_BUFFER_ALIGNMENT) char totals[GROUP * IPU_FOLD_ACCUMULATOR_BYTES];
     for (int64_t i = begin; i < end; i += GROUP) {
         int64_t n = ipu__min(end - i, GROUP);
-        if (plan->short_rows) {
-            plan->fold->short_rows(totals, element(job, i * plan->inner), n,
-                                   plan->inner);
-        } else {
-            for (int64_t j = 0; j < n; j++) {
-                fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
-            }
+        if (plan->one_row) {
+            const int64_t at = i * plan->inner;
+            ipu__fold_rows(plan->fold, totals, element(job, at), n, plan->inner,
+                           plan->elements - at, plan->bytes);
+        }
+        for (int64_t j = 0; j < n && !plan->one_row; j++) {
+            fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
         }
         plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), totals, n,
                            plan->count);
@@ -463,11 +463,8 @@ ipu_choose_sum(const ipu__preparation *p)
     plan_loops(plan, spec);
     plan->elements = ipu_shape_elements(&spec->inputs[0].shape);
     plan->fold = ipu__fold_of(spec->op, spec->inputs[0].dtype, p->cpu);
-    const ipu__loop *kept = &plan->kept;
-    plan->short_rows = plan->inner_reduced && plan->rounds == 1 && plan->inner > 0 &&
-                       plan->inner <= IPU_FOLD_SHORT &&
-                       (kept->rank == 0 ||
-                        (kept->rank == 1 && kept->strides[0][0] == plan->inner));
+    plan->one_row =
+        plan->inner_reduced && plan->rounds == 1 && plan->inner <= IPU_FOLD_CHUNK;
     plan->until_decided = spec->op == IPU_OP_ID_ANY || spec->op == IPU_OP_ID_ALL;
     plan->bytes = (int64_t)ipu_dtype_bytes(spec->inputs[0].dtype);
     plan->result_bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);

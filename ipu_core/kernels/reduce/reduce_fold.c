@@ -28,6 +28,7 @@ enum {
 #define TIMES_UNSIGNED(a, b) (1u * (a) * (b))
 /* of equal ones the second; NaN if one is */
 #define SMALLER(a, b) ((a) < (b) ? (a) : ((a) == (a) ? (b) : (a)))
+#define LARGER(a, b) IPU_LARGER(a, b)
 #define GREATEST(a, b) ((a) > (b) ? (a) : (b))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define EITHER(a, b) ((a) | (b))
@@ -167,6 +168,119 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         memcpy(total, column[0], (size_t)rows * sizeof *total); \
     }
 
+/* Both kinds of rows for AVX2, of elements of 4 and 8 bytes, lane by lane as above: gcc
+ * keeps arrays of numbers in memory from loop to loop, those of vectors in registers. */
+#if defined(__x86_64__)
+#define VECTOR_PLUS_32(a, b) ((a) + (b))
+#define VECTOR_PLUS_64(a, b) ((a) + (b))
+/* min and max give the second of equal ones, and where one is NaN */
+#define EXTREME(which, kind, a, b) \
+    _mm256_blendv_##kind(_mm256_##which##_##kind(a, b), a, \
+                         _mm256_cmp_##kind(a, a, _CMP_UNORD_Q))
+#define VECTOR_LARGER_32(a, b) EXTREME(max, ps, a, b)
+#define VECTOR_LARGER_64(a, b) EXTREME(max, pd, a, b)
+#define VECTOR_SMALLER_32(a, b) EXTREME(min, ps, a, b)
+#define VECTOR_SMALLER_64(a, b) EXTREME(min, pd, a, b)
+#define IS_SIGNED(a) ((__typeof__((a)[0]))-1 < (__typeof__((a)[0]))1)
+#define WHOLE_EXTREME(which, a, b) \
+    (__typeof__(a))(IS_SIGNED(a) ? _mm256_##which##_epi32((__m256i)(a), (__m256i)(b)) \
+                                 : _mm256_##which##_epu32((__m256i)(a), (__m256i)(b)))
+#define VECTOR_GREATEST_32(a, b) WHOLE_EXTREME(max, a, b)
+#define VECTOR_LEAST_32(a, b) WHOLE_EXTREME(min, a, b)
+#define VECTOR_GREATEST_64(a, b) PICK((a) > (b), a, b)
+#define VECTOR_LEAST_64(a, b) PICK((a) < (b), a, b)
+#define PICK(mask, a, b) \
+    (__typeof__(b))_mm256_blendv_epi8((__m256i)(b), (__m256i)(a), (__m256i)(mask))
+#define SWAPPED_4(v) _mm256_permute2x128_si256((__m256i)(v), (__m256i)(v), 1)
+#define SWAPPED_2(v) _mm256_shuffle_epi32((__m256i)(v), 0x4e)
+#define SWAPPED_1(v) _mm256_shuffle_epi32((__m256i)(v), 0xb1)
+#define LANE_32 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
+#define LANE_64 _mm256_setr_epi64x(0, 1, 2, 3)
+#define ALL_32(n) _mm256_set1_epi32((int32_t)(n))
+#define ALL_64(n) _mm256_set1_epi64x(n)
+#define MASKED_32(x, mask) _mm256_maskload_epi32((const int *)(const void *)(x), mask)
+#define MASKED_64(x, mask) \
+    _mm256_maskload_epi64((const long long *)(const void *)(x), mask)
+
+#define ROWS_OF_VECTORS(name, type, bits, first, step) \
+    typedef type vector_##name __attribute__((vector_size(32))); \
+    /* the first n lanes from x, among `nothing` */ \
+    IPU_TARGET_AVX2 IPU_INLINE vector_##name some_##name(const type *x, int64_t n, \
+                                                         vector_##name nothing) \
+    { \
+        const __m256i mask = _mm256_cmpgt_epi##bits(ALL_##bits(n), LANE_##bits); \
+        return PICK(mask, (vector_##name)MASKED_##bits(x, mask), nothing); \
+    } \
+    IPU_TARGET_AVX2 IPU_INLINE type joined_##name(vector_##name *lane, int32_t count) \
+    { \
+        for (int32_t width = count / 2; width > 0; width /= 2) { \
+            for (int32_t k = 0; k < width; k++) { \
+                lane[k] = step(lane[k], lane[k + width]); \
+            } \
+        } \
+        lane[0] = step(lane[0], (vector_##name)SWAPPED_4(lane[0])); \
+        lane[0] = step(lane[0], (vector_##name)SWAPPED_2(lane[0])); \
+        if (sizeof(type) == 4) { \
+            lane[0] = step(lane[0], (vector_##name)SWAPPED_1(lane[0])); \
+        } \
+        return lane[0][0]; \
+    } \
+    IPU_TARGET_AVX2 static void row_##name(void *accumulator, const void *elements, \
+                                           int64_t n, int64_t readable) \
+    { \
+        enum { EACH = 32 / sizeof(type), COUNT = LANES / EACH }; \
+        const type *x = elements; \
+        const vector_##name nothing = (vector_##name){0} + (type)(first); \
+        vector_##name lane[COUNT]; \
+        (void)readable; \
+        for (int32_t k = 0; k < COUNT; k++) { \
+            lane[k] = nothing; \
+        } \
+        for (; n >= LANES; n -= LANES, x += LANES) { \
+            for (int32_t k = 0; k < COUNT; k++) { \
+                vector_##name more; \
+                memcpy(&more, x + k * EACH, sizeof more); \
+                lane[k] = step(lane[k], more); \
+            } \
+        } \
+        for (int32_t k = 0; k < COUNT; k++) { \
+            const int64_t left = n - k * EACH; \
+            if (left > 0) { \
+                lane[k] = step(lane[k], some_##name(x + k * EACH, left, nothing)); \
+            } \
+        } \
+        *(type *)accumulator = joined_##name(lane, COUNT); \
+    } \
+    IPU_TARGET_AVX2 IPU_INLINE void side_##name(type *total, const type *x, \
+                                                int64_t rows, int64_t n, \
+                                                int32_t count) \
+    { \
+        enum { EACH = 32 / sizeof(type) }; \
+        const vector_##name nothing = (vector_##name){0} + (type)(first); \
+        for (int64_t i = 0; i < rows; i++, x += n) { \
+            vector_##name lane[IPU_FOLD_SHORT / EACH]; \
+            for (int32_t k = 0; k < count; k++) { \
+                lane[k] = some_##name(x + k * EACH, n - k * EACH, nothing); \
+            } \
+            lane[0] = step(nothing, lane[0]); /* no -0 */ \
+            total[i] = joined_##name(lane, count); \
+        } \
+    } \
+    IPU_TARGET_AVX2 static void short_##name(void *accumulators, const void *elements, \
+                                             int64_t rows, int64_t n) \
+    { \
+        enum { EACH = 32 / sizeof(type) }; \
+        if (n <= EACH) { \
+            side_##name(accumulators, elements, rows, n, 1); \
+        } else { \
+            side_##name(accumulators, elements, rows, n, IPU_FOLD_SHORT / EACH); \
+        } \
+    }
+#else
+#define ROWS_OF_VECTORS(name, type, bits, first, step) \
+    ROWS(name, , type, type, LANES, first, step)
+#endif
+
 /* A strip of so few columns stays in registers. */
 #define NARROW(acc, step, columns) \
     case columns: { \
@@ -181,10 +295,11 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         return; \
     }
 
-#define FOLD(name, target, acc, element, lanes, first, step) \
+#define ROWS(name, target, acc, element, lanes, first, step) \
     SHORT_ROWS(name, target, acc, element, first, step) \
+    ROW(name, target, acc, element, lanes, first, first, step, AS_IT_IS)
+#define STRIPS(name, target, acc, element, first, step) \
     ACCUMULATORS(name, target, acc, first, step) \
-    ROW(name, target, acc, element, lanes, first, first, step, AS_IT_IS) \
     target static void strip_##name(void *accumulators, const void *elements, \
                                     int64_t n, int64_t rows, int64_t stride) \
     { \
@@ -250,34 +365,50 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         } \
     }
 
+#define BOTH_STRIPS(name, acc, element, first, step) \
+    STRIPS(name##_generic, , acc, element, first, step) \
+    STRIPS(name##_avx2, IPU_TARGET_AVX2, acc, element, first, step)
 #define BOTH_SETS(name, acc, element, lanes, first, step) \
-    FOLD(name##_generic, , acc, element, lanes, first, step) \
-    FOLD(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step)
+    ROWS(name##_generic, , acc, element, lanes, first, step) \
+    ROWS(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step) \
+    BOTH_STRIPS(name, acc, element, first, step)
+/* of elements of 4 and 8 bytes */
+#define BOTH_SETS_32(name, type, first, step) \
+    BOTH_SETS_OF_VECTORS(name, type, 32, first, step)
+#define BOTH_SETS_64(name, type, first, step) \
+    BOTH_SETS_OF_VECTORS(name, type, 64, first, step)
+#define BOTH_SETS_8(name, type, first, step) \
+    BOTH_SETS(name, type, type, IPU_FOLD_LANES(type), first, step)
+#define BOTH_SETS_16 BOTH_SETS_8
+#define BOTH_SETS_OF_VECTORS(name, type, bits, first, step) \
+    ROWS(name##_generic, , type, type, LANES, first, step) \
+    ROWS_OF_VECTORS(name##_avx2, type, bits, first, VECTOR_##step##_##bits) \
+    BOTH_STRIPS(name, type, type, first, step)
 #define BOTH_SETS_HALF(op, acc, first, filler, step) \
     HALF_FOLD(op, , generic, IPU_CPU_GENERIC, acc, first, filler, step) \
     HALF_FOLD(op, IPU_TARGET_AVX2, avx2, IPU_CPU_AVX2, acc, first, filler, step)
 
-BOTH_SETS(sum_f32, float, float, LANES, 0.0f, PLUS)
-BOTH_SETS(sum_f64, double, double, LANES, 0.0, PLUS)
+BOTH_SETS_32(sum_f32, float, 0.0f, PLUS)
+BOTH_SETS_64(sum_f64, double, 0.0, PLUS)
 BOTH_SETS_HALF(sum, float, 0.0f, 0, PLUS)
 BOTH_SETS(prod_f32, double, float, LANES, 1.0, TIMES)
 BOTH_SETS(prod_f64, double, double, LANES, 1.0, TIMES)
 BOTH_SETS_HALF(prod, double, 1.0, 0x3c00, TIMES)
-BOTH_SETS(max_f32, float, float, LANES, -INFINITY, IPU_LARGER)
-BOTH_SETS(max_f64, double, double, LANES, -INFINITY, IPU_LARGER)
-BOTH_SETS_HALF(max, float, -INFINITY, 0xfc00, IPU_LARGER)
-BOTH_SETS(min_f32, float, float, LANES, INFINITY, SMALLER)
-BOTH_SETS(min_f64, double, double, LANES, INFINITY, SMALLER)
+BOTH_SETS_32(max_f32, float, -INFINITY, LARGER)
+BOTH_SETS_64(max_f64, double, -INFINITY, LARGER)
+BOTH_SETS_HALF(max, float, -INFINITY, 0xfc00, LARGER)
+BOTH_SETS_32(min_f32, float, INFINITY, SMALLER)
+BOTH_SETS_64(min_f64, double, INFINITY, SMALLER)
 BOTH_SETS_HALF(min, float, INFINITY, 0x7c00, SMALLER)
 #define WRAPPING(NAME, suffix, type, bits, ...) \
-    BOTH_SETS(sum_##bits, type, type, IPU_FOLD_LANES(type), 0, PLUS) \
+    BOTH_SETS_##bits(sum_##bits, type, 0, PLUS) \
     BOTH_SETS(prod_##bits, type, type, IPU_FOLD_LANES(type), 1, TIMES_UNSIGNED)
 IPU_UNSIGNED_LIST(WRAPPING)
 /* `total`: of means, whose sums must not wrap */
 #define INTEGER(NAME, suffix, type, bits, least, greatest) \
     BOTH_SETS(total_##suffix, uint64_t, type, IPU_FOLD_LANES(uint64_t), 0, PLUS) \
-    BOTH_SETS(max_##suffix, type, type, IPU_FOLD_LANES(type), least, GREATEST) \
-    BOTH_SETS(min_##suffix, type, type, IPU_FOLD_LANES(type), greatest, LEAST)
+    BOTH_SETS_##bits(max_##suffix, type, least, GREATEST) \
+    BOTH_SETS_##bits(min_##suffix, type, greatest, LEAST)
 IPU_INTEGER_LIST(INTEGER)
 BOTH_SETS(any_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 0, EITHER)
 BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
@@ -396,6 +527,23 @@ ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
         return &minima[dtype][avx2];
     default:
         return &sums[dtype][avx2];
+    }
+}
+
+void
+ipu__fold_rows(const ipu__fold *fold, void *accumulators, const void *x, int64_t rows,
+               int64_t n, int64_t readable, int64_t bytes)
+{
+    const bool is_short = n > 0 && n <= IPU_FOLD_SHORT;
+    for (int64_t some, i = 0; i < rows; i += some) {
+        void *total = ipu__at_mutable(accumulators, i * fold->accumulator_bytes);
+        const void *from = ipu__at(x, i * n * bytes);
+        some = is_short ? ipu__min(rows - i, IPU_FOLD_SIDE) : 1;
+        if (is_short) {
+            fold->short_rows(total, from, some, n);
+        } else {
+            fold->row(total, from, n, readable - i * n);
+        }
     }
 }
 

@@ -41,4 +41,9 @@ typedef struct ipu__fold {
 /* For sum, mean, max, min, prod, any and all of the dtypes that they take. */
 const ipu__fold *ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu);
 
+/* accumulators[i] = row i of `rows` rows of n elements of `bytes` bytes, which follow
+ * each other, `readable` elements from the first one on; a sum's n is a chunk at most. */
+void ipu__fold_rows(const ipu__fold *fold, void *accumulators, const void *x,
+                    int64_t rows, int64_t n, int64_t readable, int64_t bytes);
+
 #endif
