@@ -13,26 +13,20 @@
 #include "kernels/core/sum_tree.h"
 #include "kernels/reduce/softmax_impl.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 enum {
     BATCH_ELEMENTS = 1024,
     BATCH_ROWS = 128,
     TASK_ELEMENTS = 4096,
-    LONG_ROW = 64 /* elements from which on a row is worth a loop of its own */
+    LONG_ROW = 512 /* elements from which on a row is worth a loop of its own */
 };
 
 /* Functions over whole batches of rows, by instruction set. */
 typedef struct row_functions {
-    void (*max)(float *max, const float *x, int64_t rows, int64_t n);
     void (*shift)(float *out, const float *x, const float *max, int64_t rows,
                   int64_t n);
     void (*exp_negative)(float *out, const float *x, int64_t n); /* no x is above 0 */
     /* exp(x - max) */
     void (*exp_below)(float *out, const float *x, float max, int64_t n);
-    void (*sum)(float *sum, const float *x, int64_t rows, int64_t n);
     void (*divide)(float *x, const float *sum, int64_t rows, int64_t n);
     void (*log)(float *out, const float *x, int64_t n);
     /* labels * (log_sum - (x - max)) */
@@ -101,117 +95,50 @@ typedef struct row_functions {
              (float *out, const float *x, float max, float log_sum, int64_t n), \
              out[j] = x[j] - max - log_sum;)
 
-static void
-max_generic(float *max, const float *x, int64_t rows, int64_t n)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        max[r] = ipu__max_row(x + r * n, n, (rows - r) * n, IPU_CPU_GENERIC);
-    }
-}
-
-static void
-sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        sum[r] = ipu__sum_row(x + r * n, n, (rows - r) * n, IPU_CPU_GENERIC);
-    }
-}
+ROW_LOOPS(generic, )
 
 /* By the vectors of all other kernels, which have the same bits; x may be `out`. */
-#define EXP_BY_VECTORS(suffix, cpu) \
-    static void exp_negative_##suffix(float *out, const float *x, int64_t n) \
-    { \
-        ipu__vector_f32_of(cpu)->exp(out, x, n); \
-    } \
-    static void exp_below_##suffix(float *out, const float *x, float max, int64_t n) \
-    { \
-        shift_##suffix(out, x, &max, 1, n); \
-        exp_negative_##suffix(out, out, n); \
-    }
+static void
+exp_negative_generic(float *out, const float *x, int64_t n)
+{
+    ipu__vector_f32_of(IPU_CPU_GENERIC)->exp(out, x, n);
+}
 
-ROW_LOOPS(generic, )
-EXP_BY_VECTORS(generic, IPU_CPU_GENERIC)
-static const row_functions rows_generic = {
-    max_generic,   shift_generic,    exp_negative_generic, exp_below_generic,
-    sum_generic,   divide_generic,   log_generic,          terms_generic,
-    weigh_generic, log_shift_generic};
+static void
+exp_below_generic(float *out, const float *x, float max, int64_t n)
+{
+    shift_generic(out, x, &max, 1, n);
+    exp_negative_generic(out, out, n);
+}
 
+#define EXP_LOOPS(suffix, target) \
+    IPU_LOOP(target, exp_negative_##suffix, (float *out, const float *x, int64_t n), \
+             out[j] = ipu__exp_negative_f32(x[j]);) \
+    IPU_LOOP(target, exp_below_##suffix, \
+             (float *out, const float *x, float max, int64_t n), \
+             out[j] = ipu__exp_negative_f32(x[j] - max);)
+
+#define ROWS(suffix, loops) \
+    static const row_functions rows_##suffix = { \
+        shift_##loops, exp_negative_##suffix, exp_below_##suffix, divide_##loops, \
+        log_##loops,   terms_##loops,         weigh_##loops,      log_shift_##loops};
+
+ROWS(generic, generic)
 #if defined(__x86_64__)
-/* The first n of SHORT_ROW elements are there. */
-enum { SHORT_ROW = 16 };
-
-IPU_TARGET_AVX2 IPU_INLINE __m256i
-lanes_from(int64_t n, int32_t first)
-{
-    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n - first), lane);
-}
-
-IPU_TARGET_AVX2 static void
-max_avx2(float *max, const float *x, int64_t rows, int64_t n)
-{
-    const __m256 least = _mm256_set1_ps(-INFINITY);
-    __m256i low = lanes_from(n, 0);
-    __m256i high = lanes_from(n, 8);
-    for (int64_t r = 0; r < rows; r++, x += n) {
-        if (n > SHORT_ROW) {
-            max[r] = ipu__max_row(x, n, (rows - r) * n, IPU_CPU_AVX2);
-            continue;
-        }
-        __m256 a = _mm256_maskload_ps(x, low);
-        __m256 b = _mm256_maskload_ps(x + 8, high);
-        __m256 nan = _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
-        a = _mm256_blendv_ps(least, a, _mm256_castsi256_ps(low));
-        b = _mm256_blendv_ps(least, b, _mm256_castsi256_ps(high));
-        a = _mm256_max_ps(a, b);
-        __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-        m = _mm_max_ss(m, _mm_movehdup_ps(m));
-        max[r] = _mm256_movemask_ps(nan) != 0 ? NAN : _mm_cvtss_f32(m);
-    }
-}
-
-/* The tree of ipu__sum_row, without the lanes that hold nothing. */
-IPU_TARGET_AVX2 static void
-sum_avx2(float *sum, const float *x, int64_t rows, int64_t n)
-{
-    __m256i low = lanes_from(n, 0);
-    __m256i high = lanes_from(n, 8);
-    for (int64_t r = 0; r < rows; r++, x += n) {
-        if (n > SHORT_ROW) {
-            sum[r] = ipu__sum_row(x, n, (rows - r) * n, IPU_CPU_AVX2);
-            continue;
-        }
-        __m256 a =
-            _mm256_add_ps(_mm256_maskload_ps(x, low), _mm256_maskload_ps(x + 8, high));
-        __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-        s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-        s = _mm_add_ss(s, _mm_movehdup_ps(s));
-        sum[r] = _mm_cvtss_f32(s);
-    }
-}
-
-IPU_LOOP(IPU_TARGET_AVX2, exp_negative_avx2, (float *out, const float *x, int64_t n),
-         out[j] = ipu__exp_negative_f32(x[j]);)
-IPU_LOOP(IPU_TARGET_AVX2, exp_below_avx2,
-         (float *out, const float *x, float max, int64_t n),
-         out[j] = ipu__exp_negative_f32(x[j] - max);)
 ROW_LOOPS(avx2, IPU_TARGET_AVX2)
-static const row_functions rows_avx2 = {
-    max_avx2,    shift_avx2, exp_negative_avx2, exp_below_avx2, sum_avx2,
-    divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
-/* Vectors of exp are twice as wide. */
-#define shift_avx512 shift_avx2
-EXP_BY_VECTORS(avx512, IPU_CPU_AVX512)
-static const row_functions rows_avx512 = {
-    max_avx2,    shift_avx2, exp_negative_avx512, exp_below_avx512, sum_avx2,
-    divide_avx2, log_avx2,   terms_avx2,          weigh_avx2,       log_shift_avx2};
+EXP_LOOPS(avx2, IPU_TARGET_AVX2)
+EXP_LOOPS(avx512, IPU_TARGET_AVX512) /* the others are no quicker */
+ROWS(avx2, avx2)
+ROWS(avx512, avx2)
 #endif
 
 /* Prepared. */
 typedef struct softmax_plan {
     const row_functions *row; /* of float32 */
-    ipu__wide_softmax wide;   /* of float64 */
+    const ipu__fold *max;
+    const ipu__fold *sum;
+    ipu_cpu_class cpu;
+    ipu__wide_softmax wide; /* of float64 */
     /* what the op makes of a batch of rows */
     void (*make)(const ipu_kernel_call *call, int64_t first, int64_t rows);
     int64_t rows;
@@ -235,15 +162,31 @@ exponentials_below(const row_functions *row, float *out, const float *x,
     }
 }
 
+static void
+max_rows(const softmax_plan *plan, float *max, const float *x, int64_t rows, int64_t n)
+{
+    ipu__fold_rows(plan->max, max, x, rows, n, rows * n, sizeof *x);
+}
+
+static void
+sum_rows(const softmax_plan *plan, float *sum, const float *x, int64_t rows, int64_t n)
+{
+    if (n > IPU_FOLD_CHUNK) { /* one row */
+        *sum = ipu__sum_row(x, n, n, plan->cpu);
+    } else {
+        ipu__fold_rows(plan->sum, sum, x, rows, n, rows * n, sizeof *x);
+    }
+}
+
 /* probabilities = exp(x - max) for `rows` rows, their sums, and the maxima. */
 static void
 exponentials(const softmax_plan *plan, const float *x, float *exponential, float *max,
              float *sum, int64_t rows)
 {
     int64_t n = plan->classes;
-    plan->row->max(max, x, rows, n);
+    max_rows(plan, max, x, rows, n);
     exponentials_below(plan->row, exponential, x, max, rows, n);
-    plan->row->sum(sum, exponential, rows, n);
+    sum_rows(plan, sum, exponential, rows, n);
 }
 
 void
@@ -251,11 +194,9 @@ ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n, ipu_cpu_class
 {
     const row_functions *row = IPU_FOR_CLASS(cpu, rows, rows_generic);
     for (int64_t i = 0; i < rows; i++, x += step) {
-        float max;
         float sum;
-        row->max(&max, x, 1, n);
-        row->exp_below(x, x, max, n);
-        row->sum(&sum, x, 1, n);
+        row->exp_below(x, x, ipu__max_row(x, n, n, cpu), n);
+        sum = ipu__sum_row(x, n, n, cpu);
         row->divide(x, &sum, 1, n);
     }
 }
@@ -299,13 +240,13 @@ log_softmax_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS] = {0.0f};
     float totals[IPU_SUM_LEVELS] = {0.0f};
-    row->max(max, x, rows, n);
+    max_rows(plan, max, x, rows, n);
     /* a batch of several rows is one part */
     for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
         int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
         float more[BATCH_ROWS];
         exponentials_below(row, part, x + begin, max, rows, count);
-        row->sum(more, part, rows, count);
+        sum_rows(plan, more, part, rows, count);
         join_part(sum, totals, more, begin / BATCH_ELEMENTS, rows);
     }
     ipu__sum_end(sum, totals, 1, n > BATCH_ELEMENTS ? IPU_SUM_LEVELS : 0, 1);
@@ -360,14 +301,14 @@ dense_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
     float *gradient = (float *)call->outputs[1] + first * n;
     exponentials(plan, x, gradient, max, sum, rows);
     plan->row->log(log_sum, sum, rows);
-    plan->row->sum(weight, labels, rows, n);
+    sum_rows(plan, weight, labels, rows, n);
     memset(loss, 0, (size_t)rows * sizeof(float));
     for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
         int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
         float part[BATCH_ELEMENTS]; /* a batch of several rows is one part */
         float more[BATCH_ROWS];
         plan->row->terms(part, labels + begin, x + begin, max, log_sum, rows, count);
-        plan->row->sum(more, part, rows, count);
+        sum_rows(plan, more, part, rows, count);
         join_part(loss, totals, more, begin / BATCH_ELEMENTS, rows);
     }
     ipu__sum_end(loss, totals, 1, n > BATCH_ELEMENTS ? IPU_SUM_LEVELS : 0, 1);
@@ -445,6 +386,9 @@ ipu_choose_softmax(const ipu__preparation *p)
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->row = IPU_FOR_CLASS(p->cpu, rows, rows_generic);
+    plan->max = ipu__fold_of(IPU_OP_ID_MAX, IPU_DTYPE_FLOAT32, p->cpu);
+    plan->sum = ipu__fold_of(IPU_OP_ID_SUM, IPU_DTYPE_FLOAT32, p->cpu);
+    plan->cpu = p->cpu;
     ipu__wide_softmax_prepare(&plan->wide, p->cpu);
     plan->make = is_wide                                      ? wide_rows
                  : spec->op == IPU_OP_ID_SOFTMAX              ? softmax_rows
