@@ -11,6 +11,7 @@ enum {
     TASK_ELEMENTS = 16384,
     LANES = 128, /* neighbouring lines */
     ROWS = 4,    /* along the last axis */
+    SHORT_ROW = 16,
     BLOCK = 512  /* halves of a row that are widened at once */
 };
 
@@ -20,13 +21,26 @@ typedef struct scan_functions {
     /* first steps of lines that are `apart` elements apart */
     void (*open)(void *out, const void *x, int64_t lines, int64_t apart, void *totals,
                  bool exclusive);
-    /* n further steps of ROWS lines, or of one; `step` leads from one to the next */
+    /* n further steps of ROWS lines at most; `step` leads from one to the next */
     void (*walk)(void *out, const void *x, const void *a, int64_t n, int64_t step,
                  int64_t lines, int64_t apart, void *totals, bool exclusive);
+    /* rows of n elements, which follow each other */
+    void (*rows)(void *out, const void *x, const void *a, int64_t rows, int64_t n,
+                 int64_t step, bool exclusive);
     /* a further step of neighbours */
     void (*across)(void *out, const void *x, const void *a, int64_t lines, void *totals,
                    bool exclusive);
 } scan_functions;
+
+/* Totals of so many lines stay in registers. */
+#define WALK(name, lines) \
+    case lines: \
+        if (exclusive) { \
+            walk_lines_##name(out, x, a, n, step, lines, apart, totals, true); \
+        } else { \
+            walk_lines_##name(out, x, a, n, step, lines, apart, totals, false); \
+        } \
+        break;
 
 /* JOINED: of the total t, the element e and the factor f. */
 #define SCAN(name, target, type, acc, start, FACTOR, JOINED) \
@@ -64,14 +78,50 @@ typedef struct scan_functions {
                             int64_t step, int64_t lines, int64_t apart, void *totals, \
                             bool exclusive) \
     { \
-        if (lines == ROWS && exclusive) { \
-            walk_lines_##name(out, x, a, n, step, ROWS, apart, totals, true); \
-        } else if (lines == ROWS) { \
-            walk_lines_##name(out, x, a, n, step, ROWS, apart, totals, false); \
-        } else if (exclusive) { \
-            walk_lines_##name(out, x, a, n, step, 1, 0, totals, true); \
-        } else { \
-            walk_lines_##name(out, x, a, n, step, 1, 0, totals, false); \
+        switch (lines) { \
+            WALK(name, 1) \
+            WALK(name, 2) \
+            WALK(name, 3) \
+            WALK(name, ROWS) \
+        default: \
+            break; \
+        } \
+    } \
+    /* short ones do not wait for each other */ \
+    IPU_INLINE void short_##name(type *out, const type *x, const type *a, \
+                                 int64_t rows, int64_t n, int64_t step, \
+                                 bool exclusive) \
+    { \
+        (void)a; \
+        for (int64_t i = 0; i < rows; i++) { \
+            acc total = (acc)x[i * n]; \
+            out[i * n] = exclusive ? (type)(start) : x[i * n]; \
+            for (int64_t j = 1; j < n; j++) { \
+                int64_t at = i * n + j * step; \
+                acc before = total; \
+                total = (acc)JOINED(before, (acc)x[at], (acc)FACTOR(a, at)); \
+                out[at] = (type)(exclusive ? before : total); \
+            } \
+        } \
+    } \
+    static void rows_##name(void *outs, const void *xs, const void *as, int64_t rows, \
+                            int64_t n, int64_t step, bool exclusive) \
+    { \
+        const type *x = xs; \
+        const type *a = as; \
+        type *out = outs; \
+        if (n <= SHORT_ROW && exclusive) { \
+            short_##name(out, x, a, rows, n, step, true); \
+        } else if (n <= SHORT_ROW) { \
+            short_##name(out, x, a, rows, n, step, false); \
+        } \
+        for (int64_t lines, i = 0; n > SHORT_ROW && i < rows; i += lines) { \
+            const int64_t next = i * n + step; \
+            acc totals[ROWS]; \
+            lines = rows - i >= ROWS ? ROWS : 1; \
+            open_##name(out + i * n, x + i * n, lines, n, totals, exclusive); \
+            walk_##name(out + next, x + next, a == NULL ? NULL : a + next, n - 1, step, \
+                        lines, n, totals, exclusive); \
         } \
     } \
     target static void across_##name(void *outs, const void *xs, const void *as, \
@@ -97,7 +147,7 @@ typedef struct scan_functions {
             out[j] = (type)total[j]; \
         } \
     }
-#define FORM(name) {open_##name, walk_##name, across_##name}
+#define FORM(name) {open_##name, walk_##name, rows_##name, across_##name}
 #define BOTH_SETS(name, type, acc, start, FACTOR, JOINED) \
     SCAN(name##_generic, , type, acc, start, FACTOR, JOINED) \
     SCAN(name##_avx2, IPU_TARGET_AVX2, type, acc, start, FACTOR, JOINED) \
@@ -170,31 +220,15 @@ factors(const scan_job *job, int64_t offset)
 
 /* --- along the last axis ---------------------------------------------------------- */
 
-/* `lines` rows, the first of which starts at `base`. */
+/* `rows` rows from `base` on. */
 static void
-scan_rows(const scan_job *job, int64_t base, int64_t lines)
+scan_rows(const scan_job *job, int64_t base, int64_t rows)
 {
     const scan_plan *plan = job->plan;
-    double totals[ROWS];
-    int64_t step = plan->reverse ? -1 : 1;
-    int64_t first = base + (plan->reverse ? plan->size - 1 : 0);
-    int64_t next = first + step;
-    plan->of->open(ipu__at_mutable(job->out, first * plan->bytes),
-                   ipu__at(job->x, first * plan->bytes), lines, plan->size, totals,
-                   plan->exclusive);
-    plan->of->walk(ipu__at_mutable(job->out, next * plan->bytes),
-                   ipu__at(job->x, next * plan->bytes), factors(job, next),
-                   plan->size - 1, step, lines, plan->size, totals, plan->exclusive);
-}
-
-/* Rows from `base` on, a few at a time. */
-static void
-scan_few_rows(const scan_job *job, int64_t base, int64_t rows)
-{
-    for (int64_t lines; rows > 0; rows -= lines, base += lines * job->plan->size) {
-        lines = rows >= ROWS ? ROWS : 1;
-        scan_rows(job, base, lines);
-    }
+    const int64_t first = base + (plan->reverse ? plan->size - 1 : 0);
+    plan->of->rows(ipu__at_mutable(job->out, first * plan->bytes),
+                   ipu__at(job->x, first * plan->bytes), factors(job, first), rows,
+                   plan->size, plan->reverse ? -1 : 1, plan->exclusive);
 }
 
 /* Rows of at most ROWS * BLOCK halves, which are widened together. */
@@ -212,7 +246,7 @@ scan_short_rows(const scan_job *job, int64_t base, int64_t rows)
     if (a != NULL) {
         ipu__halves_to_floats(wide_a, a, rows * plan.size, plan.cpu);
     }
-    scan_few_rows(&floats, 0, rows);
+    scan_rows(&floats, 0, rows);
     ipu__floats_to_halves((uint16_t *)job->out + base, wide, rows * plan.size,
                           plan.cpu);
 }
@@ -264,7 +298,7 @@ scan_all_rows(void *state, int64_t begin, int64_t end)
     const scan_plan *plan = job->plan;
     const bool is_short = plan->size <= BLOCK;
     if (!plan->half) {
-        scan_few_rows(job, begin * plan->size, end - begin);
+        scan_rows(job, begin * plan->size, end - begin);
         return;
     }
     for (int64_t lines; begin < end; begin += lines) {
@@ -288,6 +322,7 @@ scan_strip(const scan_job *job, int64_t base, int64_t lines)
                                                 : 1;
     const int64_t step =
         plan->half ? lines * (int64_t)sizeof(float) : plan->inner * plan->bytes;
+    const int64_t next = (plan->half ? lines : plan->inner) * (plan->reverse ? -1 : 1);
     double totals[LANES];
     float wide[BLOCK];
     float wide_a[BLOCK];
@@ -307,15 +342,20 @@ scan_strip(const scan_job *job, int64_t base, int64_t lines)
             ipu__halves_to_floats(wide_a, a, n * lines, plan->cpu);
             a = wide_a;
         }
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t some, i = 0; i < n; i += some) {
             int64_t row = (plan->reverse ? n - 1 - i : i) * step;
             void *made = ipu__at_mutable(out, row);
             const void *element = ipu__at(x, row);
+            const void *factor = a == NULL ? NULL : ipu__at(a, row);
+            some = 1;
             if (done + i == 0) {
                 plan->of->open(made, element, lines, 1, totals, plan->exclusive);
+            } else if (lines <= ROWS) {
+                some = n - i;
+                plan->of->walk(made, element, factor, some, next, lines, 1, totals,
+                               plan->exclusive);
             } else {
-                plan->of->across(made, element, a == NULL ? NULL : ipu__at(a, row),
-                                 lines, totals, plan->exclusive);
+                plan->of->across(made, element, factor, lines, totals, plan->exclusive);
             }
         }
         if (plan->half) {
