@@ -628,6 +628,14 @@ def test_the_incomplete_gamma_function_from_tiny_to_huge_arguments() -> None:
     np.testing.assert_allclose(tf.math.igamma(huge, huge), 0.5, rtol=1e-8)
 
 
+@pytest.mark.parametrize("op", ["igamma", "igammac", "igamma_slope"])
+def test_neighbours_change_no_bit_of_the_incomplete_gamma_function(op: str) -> None:
+    """Elements of all ways at once; the reference kernel has each of them alone."""
+    rows = np.random.default_rng(10).permutation(np.array(INCOMPLETE))
+    a, x = np.ascontiguousarray(rows[:, :2].T)
+    assert same_bits(run(op, a, x), run(op, a, x, reference=True))
+
+
 def test_the_slope_of_the_incomplete_gamma_function() -> None:
     a, x, slope = np.array(SLOPES).T
     a = tf.constant(a)

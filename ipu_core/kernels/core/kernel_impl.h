@@ -238,9 +238,16 @@ ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 double ipu__lgamma(double x);
 double ipu__digamma_f64(double x);
 /* special_gamma.c: functions of (a, x), (s, q), (n, x) */
-double ipu__igamma(double a, double x);
-double ipu__igammac(double a, double x);
-double ipu__igamma_slope(double a, double x);
+/* The lower incomplete gamma function, the upper one, the derivative of the lower one by
+ * a; `far`: of a limit, or of large a and x near it. */
+typedef enum ipu__gamma_function {
+    IPU_GAMMA_LOWER,
+    IPU_GAMMA_UPPER,
+    IPU_GAMMA_SLOPE
+} ipu__gamma_function;
+
+double ipu__incomplete(double a, double x, ipu__gamma_function function);
+double ipu__incomplete_far(double a, double x, ipu__gamma_function function);
 double ipu__zeta(double s, double q);
 double ipu__polygamma(double n, double x);
 double ipu__bessel_i0e(double x);

@@ -10,6 +10,7 @@
 
 #include "kernels/element/blocks_impl.h"
 #include "kernels/math/floor_math.h"
+#include "kernels/math/incomplete_gamma.h"
 
 #if defined(BLOCK_F16C)
 #include <immintrin.h>
@@ -129,6 +130,45 @@ SIGNATURE(pow_f32)
     }
     return IPU_FAULT_NONE;
 }
+
+/* Some at a time, as doubles. */
+BLOCK_TARGET static void
+incomplete_gamma(double *out, const double *a, const double *x, int64_t n,
+                 ipu__gamma_function function)
+{
+    ipu__incomplete_gamma(out, a, x, n, function);
+}
+
+#define INCOMPLETE(name, suffix, type, function) \
+    SIGNATURE(name##_##suffix) \
+    { \
+        enum { SOME = IPU_GAMMA_ELEMENTS }; \
+        const type *as = a; \
+        const type *xs = b; \
+        type *result = out; \
+        UNUSED(); \
+        for (int64_t first = 0; first < n; first += SOME) { \
+            const int64_t count = ipu__min(n - first, SOME); \
+            double wide_a[SOME]; \
+            double wide_x[SOME]; \
+            double value[SOME]; \
+            for (int64_t j = 0; j < count; j++) { \
+                wide_a[j] = (double)as[first + j]; \
+                wide_x[j] = (double)xs[first + j]; \
+            } \
+            incomplete_gamma(value, wide_a, wide_x, count, function); \
+            for (int64_t j = 0; j < count; j++) { \
+                result[first + j] = (type)value[j]; \
+            } \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define INCOMPLETES(name, function) \
+    INCOMPLETE(name, f32, float, function) \
+    INCOMPLETE(name, f64, double, function)
+INCOMPLETES(igamma, IPU_GAMMA_LOWER)
+INCOMPLETES(igammac, IPU_GAMMA_UPPER)
+INCOMPLETES(igamma_slope, IPU_GAMMA_SLOPE)
 
 /* --- integers ------------------------------------------------------------------------
  */
@@ -515,6 +555,9 @@ HALF_BINARY(div, /)
     SAME_ROW(TAN, type, tan_##suffix) \
     SAME_ROW(POW, type, pow_##suffix) \
     SAME_ROW(DIGAMMA, type, digamma_##suffix) \
+    SAME_ROW(IGAMMA, type, igamma_##suffix) \
+    SAME_ROW(IGAMMAC, type, igammac_##suffix) \
+    SAME_ROW(IGAMMA_SLOPE, type, igamma_slope_##suffix) \
     SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
     SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
     CAST_ROWS(type, suffix, i8, i16, i32, i64)

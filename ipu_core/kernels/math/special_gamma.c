@@ -10,7 +10,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "kernels/core/kernel_impl.h"
+#include "kernels/math/incomplete_gamma.h"
 
 enum { MOST_TERMS = 100000 };
 
@@ -18,134 +18,11 @@ static const double two_pi = 6.283185307179586476925;
 
 /* --- the incomplete gamma function ------------------------------------------------ */
 
-/* mu - log(1 + mu) of 1 + mu = x / a, which is mu^2 / 2 for small mu, where a difference
- * would lose it: log(1 + mu) = 2 artanh(r). */
-static double
-beyond_log(double a, double x)
-{
-    double mu = (x - a) / a;
-    if (fabs(mu) > 0.25) {
-        return mu - log(x / a);
-    }
-    double r = mu / (2.0 + mu);
-    double square = r * r;
-    double power = square;
-    double sum = 0.0;
-    for (int32_t odd = 3; odd < 25; odd += 2) {
-        sum += power / (double)odd;
-        power *= square;
-    }
-    return r * (mu - 2.0 * sum);
-}
-
-/* x^a exp(-x) / gamma(a + 1), for larger a from Stirling's series, whose exponent has no
- * large parts that cancel. */
-static double
-front(double a, double x)
-{
-    if (a < 20.0) {
-        return exp(a * log(x) - x - ipu__lgamma(a + 1.0));
-    }
-    double inverse = 1.0 / (a * a);
-    double series = (-1.0 / 1680.0 + inverse / 1188.0) * inverse;
-    series = ((1.0 / 1260.0 + series) * inverse - 1.0 / 360.0) * inverse + 1.0 / 12.0;
-    return exp(-a * beyond_log(a, x) - series / a) / sqrt(two_pi * a);
-}
-
-/* The lower one by its series, whose terms are positive; `slope`, where it is not NULL,
- * gets the derivative by a. */
-static double
-lower_series(double a, double x, double *slope)
-{
-    double term = 1.0;
-    double sum = 1.0;
-    double harmonic = 0.0; /* minus the logarithmic derivative of the term */
-    double bent = 0.0;
-    for (int32_t k = 1; k < MOST_TERMS && term > sum * (0.25 * DBL_EPSILON); k++) {
-        double below = a + (double)k;
-        term *= x / below;
-        harmonic += 1.0 / below;
-        sum += term;
-        bent += term * harmonic;
-    }
-    double scale = front(a, x);
-    if (slope != NULL) {
-        *slope = scale * (sum * (log(x) - ipu__digamma_f64(a + 1.0)) - bent);
-    }
-    return scale * sum;
-}
-
-/* The upper one by its continued fraction, after Lentz. */
-static double
-upper_fraction(double a, double x)
-{
-    const double tiny = 1e-300;
-    double b = x + 1.0 - a;
-    double c = 1.0 / tiny;
-    double d = 1.0 / (b == 0.0 ? tiny : b);
-    double h = d;
-    for (int32_t k = 1; k < MOST_TERMS; k++) {
-        double factor = (double)k * (a - (double)k);
-        b += 2.0;
-        d = factor * d + b;
-        c = b + factor / c;
-        d = 1.0 / (d == 0.0 ? tiny : d);
-        c = c == 0.0 ? tiny : c;
-        h *= d * c;
-        if (fabs(d * c - 1.0) < DBL_EPSILON) {
-            break;
-        }
-    }
-    return front(a, x) * a * h;
-}
-
-/* 1 / gamma(1 + a) - 1 for 0 < a <= 1: near 0 by the coefficients of DLMF 5.7.1. */
-static double
-reciprocal_gamma_less_1(double a)
-{
-    static const double terms[12] = {
-        0.5772156649015329,   -0.6558780715202539,   -0.04200263503409524,
-        0.16653861138229148,  -0.04219773455554433,  -0.009621971527876973,
-        0.0072189432466631,   -0.0011651675918590652, -0.00021524167411495098,
-        0.0001280502823881162, -2.013485478078824e-05, -1.2504934821426706e-06};
-    double sum = 0.0;
-    if (a > 0.1) {
-        return 1.0 / tgamma(1.0 + a) - 1.0;
-    }
-    for (int32_t k = 11; k >= 0; k--) {
-        sum = (sum + terms[k]) * a;
-    }
-    return sum;
-}
-
-/* The upper one for a < 1 and small x, where 1 less the lower one would leave nothing: a
- * times a part of x^a = 1 + ..., of 1 / gamma(1 + a) = 1 + ... and of the series of
- * DLMF 8.7.1, 1 + a sum of (-x)^k / (k! (a + k)). */
-static double
-upper_difference(double a, double x)
-{
-    double power = 1.0;
-    double sum = 0.0;
-    for (int32_t k = 1; k < 60; k++) {
-        power *= -x / (double)k;
-        sum += power / (a + (double)k);
-    }
-    double more = expm1(a * log(x));
-    double share = reciprocal_gamma_less_1(a);
-    return -(more + (1.0 + more) * (share + (1.0 + share) * a * sum));
-}
-
 /* Where a is large and x near it, series and fraction need about sqrt(a) terms, and their
  * scale loses as many digits. DLMF 8.12.3 and 8.12.4, Temme's expansion: half of an erfc
  * for the normal distribution, and a rest of powers of 1/a whose factors are power series
  * of eta, with eta^2 / 2 = mu - log(1 + mu) and 1 + mu = x / a. */
-enum { LARGE = 500, ETA_TERMS = 13, A_TERMS = 5 };
-
-static bool
-is_near_large(double a, double x)
-{
-    return a >= (double)LARGE && fabs(x - a) <= 0.3 * a;
-}
+enum { ETA_TERMS = 13, A_TERMS = 5 };
 
 /* The lower one or the upper one, and the derivative of the lower one by a. */
 static double
@@ -180,7 +57,7 @@ temme(double a, double x, bool upper, double *slope)
          2.8865829742708783e-08},
     };
     double mu = (x - a) / a;
-    double half_square = beyond_log(a, x);
+    double half_square = ipu__beyond_log(a, x);
     double eta = copysign(sqrt(2.0 * half_square), mu);
     double turn = -(eta == 0.0 ? 1.0 : mu / eta) / a; /* eta's derivative by a */
     double series = 0.0;
@@ -206,64 +83,28 @@ temme(double a, double x, bool upper, double *slope)
     return upper ? 0.5 * erfc(eta * root * sqrt(0.5)) + rest : below;
 }
 
-static double
-incomplete(double a, double x, bool upper)
-{
-    if (!(a > 0.0) || !(x >= 0.0) || (isinf(a) && isinf(x))) {
-        return (double)NAN;
-    }
-    if (x == 0.0 || isinf(a)) {
-        return upper ? 1.0 : 0.0;
-    }
-    if (isinf(x)) {
-        return upper ? 0.0 : 1.0;
-    }
-    if (is_near_large(a, x)) {
-        return temme(a, x, upper, NULL);
-    }
-    if (a < 1.0 && x < 1.5) {
-        return upper ? upper_difference(a, x) : lower_series(a, x, NULL);
-    }
-    if (x < a + 1.0) {
-        double below = lower_series(a, x, NULL);
-        return upper ? 1.0 - below : below;
-    }
-    double above = upper_fraction(a, x);
-    return upper ? above : 1.0 - above;
-}
-
 double
-ipu__igamma(double a, double x)
+ipu__incomplete_far(double a, double x, ipu__gamma_function function)
 {
-    return incomplete(a, x, false);
-}
-
-double
-ipu__igammac(double a, double x)
-{
-    return incomplete(a, x, true);
-}
-
-/* Far to the right, where the series would have to be huge, it is 0. */
-double
-ipu__igamma_slope(double a, double x)
-{
+    const bool is_slope = function == IPU_GAMMA_SLOPE;
+    const bool upper = function == IPU_GAMMA_UPPER;
     double slope;
-    if (!(a > 0.0) || !(x >= 0.0)) {
+    if (!(a > 0.0) || !(x >= 0.0) || (isinf(a) && isinf(x) && !is_slope)) {
         return (double)NAN;
     }
     if (x == 0.0 || isinf(a) || isinf(x)) {
-        return 0.0;
+        return is_slope ? 0.0 : (double)(upper != isinf(x));
     }
-    if (is_near_large(a, x)) {
-        (void)temme(a, x, false, &slope);
-        return slope;
-    }
-    if (x > a + 1.0 && upper_fraction(a, x) < 1e-20) {
-        return 0.0;
-    }
-    (void)lower_series(a, x, &slope);
-    return slope;
+    double value = temme(a, x, upper, is_slope ? &slope : NULL);
+    return is_slope ? slope : value;
+}
+
+double
+ipu__incomplete(double a, double x, ipu__gamma_function function)
+{
+    double value;
+    ipu__incomplete_gamma(&value, &a, &x, 1, function);
+    return value;
 }
 
 /* --- zeta and polygamma ----------------------------------------------------------- */
