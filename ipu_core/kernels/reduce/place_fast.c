@@ -25,8 +25,10 @@ typedef struct place_functions {
     int64_t (*row)(const void *x, int64_t n);
     /* whether element i is to be taken in place of element `best` that stands before */
     bool (*better)(const void *x, int64_t i, int64_t best);
-    /* row r of the chunk: where it is better, it becomes best[j], and r at[j] */
-    void (*step)(void *best, void *at, const void *x, int64_t n, int64_t r);
+    /* rows [r, end) of the chunk, of which r is at x and the next `apart` elements on:
+     * where one is better, it becomes best[j], and its number at[j] */
+    void (*step)(void *best, void *at, const void *x, int64_t n, int64_t r, int64_t end,
+                 int64_t apart);
     /* the chunk's extremes and their rows, counted from `first`, joined with those of
      * the rows before; at first = 0 they are taken */
     void (*join)(void *best, int64_t *places, const void *chunk, const void *at,
@@ -37,6 +39,27 @@ typedef struct place_functions {
 #define HALVE(element, width, BEYOND) \
     for (int32_t j = 0; (width) < IPU_FOLD_LANES(element) && j < (width); j++) { \
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
+    }
+
+#define TAKE_BETTER(number, BETTER, best, at) \
+    bool better = BETTER(x[j], best[j]); \
+    best[j] = better ? x[j] : best[j]; \
+    at[j] = better ? (number)r : at[j];
+/* A strip of so few columns stays in registers. */
+#define NARROW(element, number, BETTER, columns) \
+    case columns: { \
+        element few[columns]; \
+        number places[columns]; \
+        memcpy(few, best, sizeof few); \
+        memcpy(places, at, sizeof places); \
+        for (; r < end; r++, x += apart) { \
+            for (int32_t j = 0; j < (columns); j++) { \
+                TAKE_BETTER(number, BETTER, few, places) \
+            } \
+        } \
+        memcpy(best, few, sizeof few); \
+        memcpy(at, places, sizeof places); \
+        return; \
     }
 
 /* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
@@ -119,16 +142,23 @@ typedef struct place_functions {
         return place < n ? place : 0; /* nothing but NaN */ \
     } \
     target static void step_##name(void *extremes, void *rows, const void *elements, \
-                                   int64_t n, int64_t r) \
+                                   int64_t n, int64_t r, int64_t end, int64_t apart) \
     { \
         element *best = extremes; \
         number *at = rows; \
         const element *x = elements; \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            bool better = BETTER(x[j], best[j]); \
-            best[j] = better ? x[j] : best[j]; \
-            at[j] = better ? (number)r : at[j]; \
+        switch (n) { \
+            NARROW(element, number, BETTER, 2) \
+            NARROW(element, number, BETTER, 3) \
+            NARROW(element, number, BETTER, 4) \
+        default: \
+            break; \
+        } \
+        for (; r < end; r++, x += apart) { \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                TAKE_BETTER(number, BETTER, best, at) \
+            } \
         } \
     } \
     static void join_##name(void *extremes, int64_t *places, const void *chunk, \
@@ -319,17 +349,20 @@ place_strips(void *state, int64_t begin, int64_t end)
         int64_t column = s % plan->strips * STRIP;
         int64_t n = ipu__min(plan->inner - column, STRIP);
         int64_t base = s / plan->strips * plan->size * plan->inner + column;
+        /* rows of halves are widened together where they lie side by side */
+        int64_t most = !plan->half ? CHUNK_ROWS : n == plan->inner ? STRIP / n : 1;
         for (int64_t first = 0; first < plan->size; first += CHUNK_ROWS) {
             int64_t rows = ipu__min(plan->size - first, CHUNK_ROWS);
-            for (int64_t r = 0; r < rows; r++) {
+            for (int64_t some, r = 0; r < rows; r += some) {
                 int64_t offset = (base + (first + r) * plan->inner) * plan->bytes;
-                const void *x = widened(plan, wide, ipu__at(job->x, offset), n);
+                some = ipu__min(rows - r, most);
+                const void *x = widened(plan, wide, ipu__at(job->x, offset), some * n);
                 if (r == 0) {
                     memcpy(chunk, x, (size_t)(n * bytes));
                     memset(at, 0, (size_t)(n * bytes));
-                } else {
-                    plan->of->step(chunk, at, x, n, r);
                 }
+                plan->of->step(chunk, at, x, n, r, r + some,
+                               plan->half ? n : plan->inner);
             }
             plan->of->join(best, places, chunk, at, n, first);
         }
