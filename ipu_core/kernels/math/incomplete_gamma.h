@@ -295,12 +295,14 @@ ipu__incomplete_gamma(double *out, const double *a, const double *x, int64_t n,
 {
     ipu__gamma_some some;
     ipu__gamma_way ways[IPU_GAMMA_ELEMENTS];
+    uint32_t taken = 0;
     for (int64_t i = 0; i < n; i++) {
         ways[i] = ipu__gamma_way_of(a[i], x[i], function);
+        taken |= 1u << ways[i];
     }
     for (int32_t way = 0; way < IPU_GAMMA_WAYS; way++) {
         int64_t count = 0;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; (taken >> way & 1) != 0 && i < n; i++) {
             if ((int32_t)ways[i] == way) {
                 some.places[count] = i;
                 some.a[count] = a[i];
