@@ -135,7 +135,30 @@ test_many(ipu_ctx *ctx)
     spoil(ctx, buffers, 3 * LAYERS, report.slab_bytes, &state);
 }
 
-/* Pieces that are taken and given back at random lie apart, in the range. */
+/* The free piece with the most bytes. From the top down pieces follow each other, no two
+ * of them free; so many are taken. */
+static size_t
+most_free(const ipu_heap *heap, int taken)
+{
+    size_t most = 0;
+    size_t end = heap->end;
+    bool was_free = false;
+    for (uint32_t number = heap->top; number != 0;) {
+        const ipu_heap_piece *piece = &heap->pieces.items[number - 1];
+        CHECK(piece->offset + piece->bytes == end && piece->bytes > 0);
+        CHECK(!(piece->is_free && was_free));
+        most = piece->is_free && piece->bytes > most ? piece->bytes : most;
+        taken -= !piece->is_free;
+        end = piece->offset;
+        was_free = piece->is_free;
+        number = piece->below;
+    }
+    CHECK(end == 0 && taken == 0);
+    return most;
+}
+
+/* Pieces that are taken and given back at random lie apart, in the range, which grows
+ * only where no free piece is larger by a sixteenth. */
 static void
 test_heap(ipu_ctx *ctx)
 {
@@ -145,13 +168,18 @@ test_heap(ipu_ctx *ctx)
         ipu_heap heap = {0};
         uint32_t pieces[PIECES] = {0};
         size_t most = 0; /* that any piece has reached */
+        int taken = 0;
         for (int turn = 0; turn < 100; turn++) {
             uint32_t *piece = &pieces[next_random(&state) % PIECES];
+            size_t free = most_free(&heap, taken);
+            size_t end = heap.end;
             if (*piece != 0) {
                 ipu_heap_give_back(&heap, *piece);
                 *piece = 0;
+                taken--;
                 continue;
             }
+            taken++;
             size_t bytes = (1 + next_random(&state) % 300) * UNIT;
             CHECK_OK(ctx, ipu_heap_take(ctx, &heap, bytes, piece));
             size_t offset = ipu_heap_offset(&heap, *piece);
@@ -165,6 +193,7 @@ test_heap(ipu_ctx *ctx)
             }
             most = offset + bytes > most ? offset + bytes : most;
             CHECK(heap.end == most);
+            CHECK(heap.end == end || free < bytes + bytes / 16);
         }
         ipu_heap_free(ctx, &heap);
     }
