@@ -166,3 +166,32 @@ ipu_cores_bind(int32_t number)
     }
     (void)sched_setaffinity(0, sizeof(one), number < 0 ? &all : &one);
 }
+
+int32_t
+ipu_cores_current(void)
+{
+    return (int32_t)sched_getcpu();
+}
+
+_Static_assert(sizeof(ipu_cores) == sizeof(cpu_set_t), "a set of 1,024 cores");
+
+bool
+ipu_cores_leave(pthread_t thread, int32_t core, int32_t threads, ipu_cores *before)
+{
+    cpu_set_t set;
+    if (pthread_getaffinity_np(thread, sizeof(set), &set) != 0 ||
+        CPU_COUNT(&set) < 2 || CPU_COUNT(&set) < threads) {
+        return false;
+    }
+    memcpy(before, &set, sizeof(set));
+    CPU_CLR((size_t)core, &set);
+    return pthread_setaffinity_np(thread, sizeof(set), &set) == 0;
+}
+
+void
+ipu_cores_return(const ipu_cores *before)
+{
+    cpu_set_t set;
+    memcpy(&set, before, sizeof(set));
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}

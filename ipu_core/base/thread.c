@@ -57,6 +57,10 @@ typedef struct worker {
     pthread_t thread;
     int32_t index;
     int32_t first_core; /* that it follows */
+    /* the pool's lock protects: */
+    int32_t core;     /* on which it sleeps; -1: it is awake */
+    bool is_moved;    /* by who woke it, away from that core */
+    ipu_cores before; /* then those that it may use */
 } worker;
 
 struct ipu_pool {
@@ -199,11 +203,15 @@ spin_for_work(ipu_pool *pool, unsigned seen)
 }
 
 /* Sleeps until the generation is another one or the pool stops; with a time limit, at
- * most IDLE_NS. */
+ * most IDLE_NS. `self` is NULL for a thread that serves a source. */
 static void
-sleep_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
+sleep_for_work(ipu_pool *pool, worker *self, unsigned seen, bool has_limit)
 {
+    bool is_moved = false;
     ipu_lock_take(&pool->lock);
+    if (self != NULL) {
+        self->core = ipu_cores_current();
+    }
     atomic_fetch_add(&pool->sleepers, 1);
     bool is_late = false;
     while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->stop) &&
@@ -215,20 +223,46 @@ sleep_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
         }
     }
     atomic_fetch_sub(&pool->sleepers, 1);
+    if (self != NULL) {
+        self->core = -1;
+        is_moved = self->is_moved;
+        self->is_moved = false;
+    }
     ipu_lock_drop(&pool->lock);
+    if (is_moved) {
+        ipu_cores_return(&self->before);
+    }
 }
 
 /* Of waits for jobs nothing is noted: they are what lies between a thread's tasks. */
 static void
-wait_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
+wait_for_work(ipu_pool *pool, worker *self, unsigned seen, bool has_limit)
 {
     uint64_t begin_ns = atomic_load_explicit(&pool->offered, memory_order_relaxed) == 0
                             ? 0
                             : ipu_event_begin(IPU_EVENT_WAIT);
     if (!spin_for_work(pool, seen)) {
-        sleep_for_work(pool, seen, has_limit);
+        sleep_for_work(pool, self, seen, has_limit);
     }
     ipu_event_end(IPU_EVENT_WAIT, 0, begin_ns, 0, 0);
+}
+
+/* Linux may leave a thread on the core where it slept although that of the thread which
+ * wakes it is the same and another one is idle, where two or three cores share a cache
+ * (it then looks for none); for some ten milliseconds they take turns. */
+static void
+move_sleepers_locked(ipu_pool *pool)
+{
+    int32_t here = ipu_cores_current();
+    int32_t started = atomic_load(&pool->started);
+    bool can_move = here >= 0 && atomic_load(&pool->first_core) < 0;
+    for (int32_t i = 0; i < started && can_move; i++) {
+        worker *w = &pool->workers[i];
+        if (w->core == here && !w->is_moved) {
+            can_move = ipu_cores_leave(w->thread, here, pool->threads, &w->before);
+            w->is_moved = can_move;
+        }
+    }
 }
 
 void
@@ -237,6 +271,7 @@ ipu_pool_announce(ipu_pool *pool)
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) > 0) {
         ipu_lock_take(&pool->lock);
+        move_sleepers_locked(pool);
         pthread_cond_broadcast(&pool->wake);
         ipu_lock_drop(&pool->lock);
     }
@@ -260,7 +295,7 @@ work(void *argument)
     unsigned seen = 0;
     ipu_event_name_thread(IPU_ROLE_WORKER, self->index);
     while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
-        wait_for_work(pool, seen, false);
+        wait_for_work(pool, self, seen, false);
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         follow_pins(self);
         (void)help_sources(pool);
@@ -301,6 +336,8 @@ start_workers(ipu_pool *pool)
         w->pool = pool;
         w->index = started + 1;
         w->first_core = -1;
+        w->core = -1;
+        w->is_moved = false;
         if (pthread_create(&w->thread, NULL, work, w) != 0) {
             break;
         }
@@ -501,7 +538,7 @@ ipu_pool_serve(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void 
         atomic_fetch_sub(&pool->busy, 1);
         if (!found && !source->is_done(source->state)) {
             help_jobs(pool, 0);
-            wait_for_work(pool, seen, true);
+            wait_for_work(pool, NULL, seen, true);
             if (idle != NULL) {
                 idle(source->state);
             }

@@ -113,8 +113,7 @@ find(const ipu_heap *heap, size_t bytes)
     }
     uint32_t parts = heap->parts[c.first] & (~0U << c.second);
     if (parts == 0) {
-        uint64_t classes =
-            c.first + 1 < 64 ? heap->classes & (~UINT64_C(0) << (c.first + 1)) : 0;
+        uint64_t classes = heap->classes & (~UINT64_C(0) << (c.first + 1));
         if (classes == 0) {
             return 0;
         }

@@ -135,8 +135,8 @@ test_many(ipu_ctx *ctx)
     spoil(ctx, buffers, 3 * LAYERS, report.slab_bytes, &state);
 }
 
-/* The free piece with the most bytes. From the top down pieces follow each other, no two
- * of them free; so many are taken. */
+/* The bytes of the largest free piece. From the top down pieces follow each other, no
+ * two of them free; so many are taken. */
 static size_t
 most_free(const ipu_heap *heap, int taken)
 {
