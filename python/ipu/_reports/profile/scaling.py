@@ -134,7 +134,7 @@ class _Step:
         self._rows = found[
             np.lexsort((found["begin"], found["stream"], found["replica"]))
         ]
-        by_time = np.argsort(self._rows["begin"])
+        by_time = np.argsort(self._rows["begin"], kind="stable")
         place = np.searchsorted(self._rows["begin"][by_time], tasks["begin"], "right")
         owner = by_time[np.maximum(place - 1, 0)]
         order = np.lexsort((tasks["begin"], owner))
@@ -161,10 +161,10 @@ class _Step:
         begins = np.searchsorted(self._owners, np.arange(len(serial)), "left")
         places = [(int(row["stream"]), int(row["at"])) for row in self._rows]
         made = [self._program.instructions[place] for place in places]
-        order = np.argsort(self._rows["begin"])
+        order = np.argsort(self._rows["begin"], kind="stable")
         lanes = [(int(row["replica"]), int(row["stream"])) for row in self._rows]
         waits = _Waits()
-        found = [
+        return [
             Piece(
                 lanes[i],
                 made[i].name,
@@ -174,7 +174,6 @@ class _Step:
             )
             for number, i in enumerate(order.tolist())
         ]
-        return found
 
     def _jobs(self, which: range, tasks: Array) -> Iterator[Job]:
         of = self._tasks[which.start : which.stop]
