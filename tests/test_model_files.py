@@ -23,6 +23,7 @@ from forked import Programs
 
 from ipu import keras, tf
 from ipu.keras._files import bounded, tree
+from ipu.keras.engine.files import saving
 
 layers = keras.layers
 FORMATS = [".safetensors", ".keras", ".h5"]
@@ -386,3 +387,22 @@ def test_keras_3_reads_and_writes_the_same(tmp_path: Path) -> None:
         assert other.optimizer.iterations.numpy() == 4
     model.load_weights(tmp_path / "theirs_m.weights.h5")
     np.testing.assert_allclose(model.predict(x), before, atol=1e-5)
+
+
+def test_a_file_that_is_removed_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is the system's: nothing is damaged."""
+    path = str(tmp_path / "m.keras")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save(path)
+    sniff = saving.sniff
+
+    def sniff_and_remove(*args: Any) -> Any:
+        found = sniff(*args)
+        os.remove(path)
+        return found
+
+    monkeypatch.setattr(saving, "sniff", sniff_and_remove)
+    with pytest.raises(FileNotFoundError):
+        keras.models.load_model(path)

@@ -163,7 +163,7 @@ def _opened(path: str) -> Any:
         raise _damaged(path, error) from None
 
 
-def _damaged(path: str, reason: object) -> ValueError:
+def _damaged(path: str, reason: object) -> Exception:
     return damaged(path, _KIND, reason)
 
 

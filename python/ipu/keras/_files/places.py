@@ -184,8 +184,11 @@ def opened(path: str, kind: str, source: Any = None) -> Iterator[Any]:
         raise damaged(path, kind, error) from None
 
 
-def damaged(path: str, kind: str, reason: object) -> ValueError:
-    """Return the error of a file that cannot be read."""
+def damaged(path: str, kind: str, reason: object) -> Exception:
+    """Return the error of a file that cannot be read: of one that somebody removed
+    meanwhile, the system's."""
+    if isinstance(reason, FileNotFoundError):
+        return reason
     return ValueError(
         f"The file {path!r} is damaged or not {kind}; nothing was loaded ({reason})."
     )
