@@ -247,9 +247,9 @@ wait_for_work(ipu_pool *pool, worker *self, unsigned seen, bool has_limit)
     ipu_event_end(IPU_EVENT_WAIT, 0, begin_ns, 0, 0);
 }
 
-/* Linux may leave a thread on the core where it slept although that of the thread which
- * wakes it is the same and another one is idle, where two or three cores share a cache
- * (it then looks for none); for some ten milliseconds they take turns. */
+/* Linux may leave a thread on the core where it slept, although that is the core of the
+ * thread which wakes it and another one is idle: seen where two cores share a cache. For
+ * some ten milliseconds the two then take turns. */
 static void
 move_sleepers_locked(ipu_pool *pool)
 {

@@ -118,7 +118,7 @@ typedef struct scan_functions {
         for (int64_t lines, i = 0; n > SHORT_ROW && i < rows; i += lines) { \
             const int64_t next = i * n + step; \
             acc totals[ROWS]; \
-            lines = rows - i >= ROWS ? ROWS : 1; \
+            lines = ipu__min(rows - i, ROWS); \
             open_##name(out + i * n, x + i * n, lines, n, totals, exclusive); \
             walk_##name(out + next, x + next, a == NULL ? NULL : a + next, n - 1, step, \
                         lines, n, totals, exclusive); \

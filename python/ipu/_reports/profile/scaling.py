@@ -134,9 +134,10 @@ class _Step:
         self._rows = found[
             np.lexsort((found["begin"], found["stream"], found["replica"]))
         ]
-        by_time = np.argsort(self._rows["begin"], kind="stable")
-        place = np.searchsorted(self._rows["begin"][by_time], tasks["begin"], "right")
-        owner = by_time[np.maximum(place - 1, 0)]
+        self._by_time = np.argsort(self._rows["begin"], kind="stable")
+        begins = self._rows["begin"][self._by_time]
+        place = np.searchsorted(begins, tasks["begin"], "right")
+        owner = self._by_time[np.maximum(place - 1, 0)]
         order = np.lexsort((tasks["begin"], owner))
         self._tasks, self._owners = tasks[order], owner[order]
         self.tasks = (self._tasks["end"] - self._tasks["begin"]).astype(float)
@@ -161,7 +162,6 @@ class _Step:
         begins = np.searchsorted(self._owners, np.arange(len(serial)), "left")
         places = [(int(row["stream"]), int(row["at"])) for row in self._rows]
         made = [self._program.instructions[place] for place in places]
-        order = np.argsort(self._rows["begin"], kind="stable")
         lanes = [(int(row["replica"]), int(row["stream"])) for row in self._rows]
         waits = _Waits()
         return [
@@ -172,7 +172,7 @@ class _Step:
                 list(self._jobs(range(begins[i], ends[i]), tasks)),
                 waits.of(number, lanes[i], made[i]),
             )
-            for number, i in enumerate(order.tolist())
+            for number, i in enumerate(self._by_time.tolist())
         ]
 
     def _jobs(self, which: range, tasks: Array) -> Iterator[Job]:
