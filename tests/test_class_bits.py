@@ -106,13 +106,15 @@ def test_all_classes_give_the_same_bits(case: Any) -> None:
         same_bits(got, [whole[0][3:]], f"{name}, three elements further on")
 
 
-@pytest.mark.parametrize("op", ["add", "mul", "maximum", "less", "left_shift"])
+@pytest.mark.parametrize("whole", [(19, 37), (700, 5), (3, 4500)])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "maximum", "less", "left_shift"])
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_broadcast_operands(op: str, dtype: str) -> None:
+def test_broadcast_operands(op: str, dtype: str, whole: tuple[int, int]) -> None:
+    """Of a row, a column and one number."""
     if dtype in FLOATS and op == "left_shift":
         pytest.skip("of integers")
     graph = Graph(host=True)
-    shapes = [(19, 37), (37,), (19, 1), ()]
+    shapes = [whole, whole[1:], (whole[0], 1), ()]
     names = [graph.param((dtype, shape)) for shape in shapes]
     result = ("bool" if op == "less" else dtype, shapes[0])
     graph_text = graph.finish([graph.one(op, [names[0], n], result) for n in names])
@@ -126,6 +128,29 @@ def test_broadcast_operands(op: str, dtype: str) -> None:
         wide = np.ascontiguousarray(np.broadcast_to(other, shapes[0])).reshape(-1)
         want = all_the_same(plain, [inputs[0].reshape(-1), wide], op)
         same_bits([got[k].reshape(-1)], want, f"operand {k} broadcast")
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_columns_of_chains(dtype: str) -> None:
+    """Of two columns, the second is a left operand, too."""
+    shape = (157, 43)
+    graph = Graph(host=True)
+    kind = (dtype, shape)
+    x = graph.param(kind)
+    one, two = graph.param((dtype, (157, 1))), graph.param((dtype, (157, 1)))
+    y = graph.one("sub", [x, one], kind)
+    y = graph.one("mul", [graph.one("mul", [y, one], kind), x], kind)
+    text = graph.finish(
+        [graph.one("sub", [two, graph.one("sub", [y, two], kind)], kind)]
+    )
+    assert "fused_elementwise." in _core.graph_compile(text).text
+    inputs = [
+        values(dtype, int(np.prod(s)), k).reshape(s)
+        for k, s in enumerate((shape, (157, 1), (157, 1)))
+    ]
+    got = all_the_same(text, inputs, "a chain")
+    plain = _core.graph_compile(text, fuse=False).run(inputs)
+    same_bits(got, [np.asarray(t.numpy()) for t in plain], "fused and not")
 
 
 @pytest.mark.parametrize("dtype", ALL)

@@ -267,8 +267,12 @@ typedef struct ipu__block ipu__block;
  * IPU_BLOCK_BYTES / 4 elements where `out` or an operand is float16. */
 typedef ipu__fault ipu__block_fn(const ipu__block *block, void *out, const void *a,
                                  const void *b, const void *c, int64_t n);
+/* The same of `rows` rows of n elements, where b has one number for each. */
+typedef void ipu__column_fn(void *out, const void *a, const void *b, int64_t rows,
+                            int64_t n);
 struct ipu__block {
     ipu__block_fn *run;
+    ipu__column_fn *column; /* NULL: b has to be written out */
     ipu__block_fn *inner; /* of float16: the float32 function */
     ipu_op op;
     ipu_dtype in;

@@ -25,6 +25,9 @@ FUNCTION_FORMULAS(LOOP_OF, f32, f)
 FUNCTION_FORMULAS(LOOP_OF, f64, )
 NARROW_FORMULAS(LOOP_OF, f32)
 
+ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f32)
+ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f64)
+
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
 BINARY(pow_f64, double, double, ipu__pow_f64(x, y))
 
@@ -176,6 +179,7 @@ INCOMPLETES(igamma_slope, IPU_GAMMA_SLOPE)
 #define SIGNED_LOOPS(NAME, suffix, ...) SIGNED_FORMULAS(LOOP_OF, suffix)
 #define UNSIGNED_LOOPS(NAME, suffix, type, ...) \
     WIDTH_FORMULAS(LOOP_OF, suffix) \
+    WRAPPING_FORMULAS(COLUMN_LOOP_OF, suffix) \
     UNSIGNED_FORMULAS(LOOP_OF, suffix) \
     LOOP(select_##suffix, type, uint8_t, FETCH_YZ(type), x != 0 ? y : z)
 IPU_SIGNED_LIST(SIGNED_LOOPS)
@@ -604,6 +608,16 @@ static const ipu__block_row rows[] = {
     LOGICAL_FORMULAS(BOOL_ROW_OF, u8)
 };
 
+#define SIGNED_COLUMNS(NAME, suffix, type, bits, ...) \
+    WRAPPING_FORMULAS(SIGNED_COLUMN_ROW_OF, u##bits)
+#define UNSIGNED_COLUMNS(NAME, suffix, ...) WRAPPING_FORMULAS(COLUMN_ROW_OF, suffix)
+static const ipu__column_row column_rows[] = {
+    ARITHMETIC_FORMULAS(COLUMN_ROW_OF, f32)
+    ARITHMETIC_FORMULAS(COLUMN_ROW_OF, f64)
+    IPU_SIGNED_LIST(SIGNED_COLUMNS)
+    IPU_UNSIGNED_LIST(UNSIGNED_COLUMNS)
+};
+
 /* The same loops, called with plain float pointers. */
 #define MAP(name, loop) \
     static void name##_map(float *out, const float *x, int64_t n) \
@@ -624,6 +638,8 @@ add_pair(float *out, const float *a, const float *b, int64_t n)
 const ipu__block_form BLOCK_FORM = {
     .rows = rows,
     .count = sizeof rows / sizeof rows[0],
+    .column_rows = column_rows,
+    .column_count = sizeof column_rows / sizeof column_rows[0],
     .select = {select_u8, select_u16, select_u32, select_u64},
     .through_f32 = through_f32,
     .cast_by_f32 = cast_by_f32,

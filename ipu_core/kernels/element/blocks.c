@@ -97,6 +97,18 @@ find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
     return NULL;
 }
 
+static ipu__column_fn *
+find_column(const ipu__block_form *form, ipu_op op, ipu_dtype dtype)
+{
+    for (size_t i = 0; i < form->column_count; i++) {
+        const ipu__column_row *row = &form->column_rows[i];
+        if (row->op == op && row->dtype == dtype) {
+            return row->run;
+        }
+    }
+    return NULL;
+}
+
 /* By a float32 function between, which becomes `block->inner`; NULL: there is none. */
 static ipu__block_fn *
 find_by_f32(const ipu__block_form *form, ipu__block *block)
@@ -127,6 +139,7 @@ ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
     block->operands = (uint8_t)ipu_op_info_of(op)->min_inputs;
     block->inner = NULL;
     block->run = find(form, op, in, out);
+    block->column = find_column(form, op, in);
     if (block->run == NULL) {
         block->run = find_by_f32(form, block);
     }

@@ -14,10 +14,18 @@ typedef struct ipu__block_row {
     ipu__block_fn *run;
 } ipu__block_row;
 
+typedef struct ipu__column_row {
+    ipu_op op;
+    ipu_dtype dtype;
+    ipu__column_fn *run;
+} ipu__column_row;
+
 /* One instantiation of block_loops.h. */
 typedef struct ipu__block_form {
     const ipu__block_row *rows;
     size_t count;
+    const ipu__column_row *column_rows;
+    size_t column_count;
     ipu__block_fn *select[4];   /* of elements of 1, 2, 4 and 8 bytes */
     ipu__block_fn *through_f32; /* float16, by the float32 function block->inner */
     ipu__block_fn *cast_by_f32; /* to float16, by block->inner, a cast to float32 */
@@ -63,6 +71,29 @@ extern const ipu__block_form ipu__blocks_avx512;
     LOOP(name, out_type, in_type, , expression)
 #define BINARY(name, out_type, in_type, expression) \
     LOOP(name, out_type, in_type, FETCH_Y(in_type), expression)
+
+/* The same over rows, of which each has one y. */
+#define COLUMN_LOOP(name, type, expression) \
+    BLOCK_TARGET static void name(void *out, const void *a, const void *column, \
+                                  int64_t rows, int64_t n) \
+    { \
+        type *result = out; \
+        const type *xs = a; \
+        for (int64_t r = 0; r < rows; r++, xs += n, result += n) { \
+            const type y = ((const type *)column)[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t i = 0; i < n; i++) { \
+                type x = xs[i]; \
+                result[i] = (type)(expression); \
+            } \
+        } \
+    }
+#define COLUMN_LOOP_OF(op, operands, result, suffix, expression) \
+    COLUMN_LOOP(column_##op##_##suffix, TYPE_##suffix, expression)
+#define COLUMN_ROW_OF(op, operands, result, suffix, expression) \
+    {IPU_OP_ID_##op, DTYPE_##suffix, column_##op##_##suffix},
+#define SIGNED_COLUMN_ROW_OF(op, operands, result, suffix, expression) \
+    {IPU_OP_ID_##op, SIGNED_DTYPE_##suffix, column_##op##_##suffix},
 
 /* A loop, and its row of a table, from a line of formulas.h. */
 #define FETCH_ONE(type)

@@ -21,11 +21,18 @@ enum {
     TASK_ELEMENTS = 16384,
     HEAVY_TASK_ELEMENTS = 4096, /* for exp and the like */
     LONG_ROW = 256,             /* blocks then end where a row ends */
+    SHORT_ROW_BYTES = 32,       /* a column of shorter ones is written out */
     LARGE_RESULT = 32 << 20     /* bytes: no cache keeps it until it is read */
 };
 
-/* REPEATED: a block is whole turns of the operand, which is one number or a short row. */
-typedef enum layout { LAYOUT_DENSE, LAYOUT_REPEATED, LAYOUT_STRIDED } layout;
+/* REPEATED: a block is whole turns of the operand, which is one number or a short row.
+ * COLUMN: it has one number for each row, and is read as it lies. */
+typedef enum layout {
+    LAYOUT_DENSE,
+    LAYOUT_REPEATED,
+    LAYOUT_STRIDED,
+    LAYOUT_COLUMN
+} layout;
 
 /* `rows` rows of n elements each, `strides` elements apart. */
 typedef void expand_rows_fn(void *target, const void *source, const int64_t strides[2],
@@ -35,6 +42,7 @@ typedef struct element_step {
     ipu__block block;
     int32_t operands[3];
     int32_t slot; /* of the result among the temporaries; -1: the output */
+    bool by_column;
 } element_step;
 
 typedef struct element_job element_job;
@@ -140,6 +148,8 @@ operand_block(const element_job *job, int32_t k, int64_t begin, int64_t position
         return ipu__at(source, position * bytes);
     case LAYOUT_REPEATED:
         return buffers[k].bytes;
+    case LAYOUT_COLUMN:
+        return ipu__at(source, position / loop->dims[last] * bytes);
     case LAYOUT_STRIDED:
         break;
     }
@@ -205,6 +215,7 @@ run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
         if (plan->by_rows) {
             n = ipu__min(n, row - position % row);
         }
+        const int64_t rows = ipu__max(n / row, 1); /* whole ones, or a part of one */
         for (int32_t k = 0; k < plan->inputs; k++) {
             values[k] = operand_block(job, k, begin, position, n, buffers);
         }
@@ -217,8 +228,13 @@ run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
             for (int32_t k = 0; k < 3; k++) {
                 operands[k] = values[step->operands[k]];
             }
-            ipu__fault fault = step->block.run(&step->block, result, operands[0],
-                                               operands[1], operands[2], n);
+            ipu__fault fault = IPU_FAULT_NONE;
+            if (step->by_column) {
+                step->block.column(result, operands[0], operands[1], rows, n / rows);
+            } else {
+                fault = step->block.run(&step->block, result, operands[0], operands[1],
+                                        operands[2], n);
+            }
             if (fault != IPU_FAULT_NONE) {
                 atomic_store_explicit(&job->fault, (int)fault, memory_order_relaxed);
                 return;
@@ -309,6 +325,36 @@ period_of(const ipu__loop *loop, int32_t operand)
     return period;
 }
 
+/* Whether operand k has one number for each row, and all that use it take that. */
+static bool
+is_column(const element_plan *plan, int32_t k)
+{
+    const ipu__loop *loop = &plan->loop;
+    bool is = loop->rank == 2 && loop->strides[k][0] == 1 && loop->strides[k][1] == 0 &&
+              loop->dims[1] * plan->input_bytes[k] >= SHORT_ROW_BYTES;
+    for (int32_t s = 0; s < plan->steps; s++) {
+        const int32_t *operands = plan->step[s].operands;
+        is = is && operands[0] != k && operands[2] != k &&
+             (operands[1] != k || plan->step[s].block.column != NULL);
+    }
+    return is;
+}
+
+/* Which operands are columns, and of which steps. */
+static void
+plan_columns(element_plan *plan)
+{
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        if (is_column(plan, k)) {
+            plan->layouts[k] = LAYOUT_COLUMN;
+        }
+    }
+    for (int32_t s = 0; s < plan->steps; s++) {
+        int32_t k = plan->step[s].operands[1];
+        plan->step[s].by_column = k < plan->inputs && plan->layouts[k] == LAYOUT_COLUMN;
+    }
+}
+
 /* Which operands are repeated, once the largest block is known: blocks and tasks are
  * then whole periods, of which each is a multiple of all shorter ones. */
 static void
@@ -317,8 +363,11 @@ plan_repetition(element_plan *plan)
     const ipu__loop *loop = &plan->loop;
     const int32_t last = loop->rank - 1;
     int64_t longest = 1;
+    plan_columns(plan);
     for (int32_t k = 0; k < plan->inputs; k++) {
-        int64_t period = plan->layouts[k] == LAYOUT_DENSE ? 1 : period_of(loop, k);
+        int64_t period = plan->layouts[k] == LAYOUT_DENSE    ? 1
+                         : plan->layouts[k] == LAYOUT_COLUMN ? loop->dims[last]
+                                                             : period_of(loop, k);
         if (period <= plan->block_elements) {
             longest = ipu__max(longest, period);
         } else if (loop->dims[last] >=
@@ -328,7 +377,7 @@ plan_repetition(element_plan *plan)
     }
     for (int32_t k = 0; k < plan->inputs; k++) {
         int64_t most = plan->by_rows ? 1 : plan->block_elements;
-        if (plan->layouts[k] != LAYOUT_DENSE && period_of(loop, k) <= most) {
+        if (plan->layouts[k] == LAYOUT_STRIDED && period_of(loop, k) <= most) {
             plan->layouts[k] = LAYOUT_REPEATED;
         }
     }

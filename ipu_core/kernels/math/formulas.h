@@ -42,6 +42,12 @@
     F(GREATER, TWO, TEST, suffix, x > y) \
     F(GREATER_EQUAL, TWO, TEST, suffix, x >= y)
 
+#define ARITHMETIC_FORMULAS(F, suffix) \
+    F(ADD, TWO, SAME, suffix, x + y) \
+    F(SUB, TWO, SAME, suffix, x - y) \
+    F(MUL, TWO, SAME, suffix, x * y) \
+    F(DIV, TWO, SAME, suffix, x / y)
+
 /* `ending` is that of the C library's functions. */
 #define FLOAT_FORMULAS(F, suffix, ending) \
     COMPARE_FORMULAS(F, suffix) \
@@ -58,10 +64,7 @@
       ipu__magnitude_##suffix(x) == __builtin_inf##ending()) \
     F(IS_FINITE, ONE, TEST, suffix, \
       ipu__magnitude_##suffix(x) < __builtin_inf##ending()) \
-    F(ADD, TWO, SAME, suffix, x + y) \
-    F(SUB, TWO, SAME, suffix, x - y) \
-    F(MUL, TWO, SAME, suffix, x * y) \
-    F(DIV, TWO, SAME, suffix, x / y) \
+    ARITHMETIC_FORMULAS(F, suffix) \
     F(MAXIMUM, TWO, SAME, suffix, x > y ? x : (x == x ? y : x)) \
     F(MINIMUM, TWO, SAME, suffix, x < y ? x : (x == x ? y : x)) \
     F(RELU_GRAD, TWO, SAME, suffix, x > 0 ? y : 0) \
@@ -114,6 +117,11 @@
     F(BESSEL_I0E, ONE, SAME, suffix, ipu__bessel_i0e_##suffix(x)) \
     F(BESSEL_I1E, ONE, SAME, suffix, ipu__bessel_i1e_##suffix(x))
 
+#define WRAPPING_FORMULAS(F, suffix) \
+    F(ADD, TWO, SAME, suffix, (WIDE_##suffix)x + (WIDE_##suffix)y) \
+    F(SUB, TWO, SAME, suffix, (WIDE_##suffix)x - (WIDE_##suffix)y) \
+    F(MUL, TWO, SAME, suffix, (WIDE_##suffix)x * (WIDE_##suffix)y)
+
 /* What does not ask for the sign: integers wrap, by unsigned arithmetic. Shifts by the
  * width or more, or by less than 0, which is more still, leave 0. */
 #define WIDTH_FORMULAS(F, suffix) \
@@ -126,9 +134,7 @@
     F(BITWISE_XOR, TWO, SAME, suffix, x ^ y) \
     F(LEFT_SHIFT, TWO, SAME, suffix, \
       y < BITS(suffix) ? (WIDE_##suffix)x << (y & (BITS(suffix) - 1)) : 0) \
-    F(ADD, TWO, SAME, suffix, (WIDE_##suffix)x + (WIDE_##suffix)y) \
-    F(SUB, TWO, SAME, suffix, (WIDE_##suffix)x - (WIDE_##suffix)y) \
-    F(MUL, TWO, SAME, suffix, (WIDE_##suffix)x * (WIDE_##suffix)y)
+    WRAPPING_FORMULAS(F, suffix)
 
 #define INTEGER_FORMULAS(F, suffix) \
     COMPARE_FORMULAS(F, suffix) \
