@@ -299,21 +299,32 @@ join_row_chunks(const reduce_job *job)
 
 /* --- the innermost axis is kept --------------------------------------------------- */
 
-/* Rows [first, first + CHUNK_ROWS) of the n results at `base`. */
+/* How many chunks from row `first` on are made together, where they are whole: of up to
+ * `most`, and up to row `end`. */
+static int64_t
+chunks_together(const reduce_plan *plan, int64_t first, int64_t end, int64_t most)
+{
+    const int64_t whole = (ipu__min(end, plan->rounds) - first) / CHUNK_ROWS;
+    return plan->reduced.rank == 1 ? ipu__max(1, ipu__min(whole, most)) : 1;
+}
+
+/* So many chunks of the n results at `base`, from row `first` on. */
 static void
-fold_strip(const reduce_job *job, void *part, int64_t base, int64_t n, int64_t first)
+fold_strip(const reduce_job *job, void *parts, int64_t base, int64_t n, int64_t first,
+           int64_t chunks)
 {
     const reduce_plan *plan = job->plan;
     int64_t rows = ipu__min(plan->rounds - first, CHUNK_ROWS);
-    plan->fold->start(part, n);
+    plan->fold->start(parts, n * chunks);
     if (plan->reduced.rank == 1) {
         int64_t stride = plan->reduced.strides[0][0];
-        plan->fold->strip(part, element(job, base + first * stride), n, rows, stride);
+        plan->fold->strip(parts, element(job, base + first * stride), n, rows, stride,
+                          chunks);
         return;
     }
     for (int64_t i = 0; i < rows; i++) {
         int64_t offset = base + ipu__loop_offset(&plan->reduced, 0, first + i);
-        plan->fold->strip(part, element(job, offset), n, 1, 0);
+        plan->fold->strip(parts, element(job, offset), n, 1, 0, 1);
     }
 }
 
@@ -324,8 +335,9 @@ reduce_strips(void *state, int64_t begin, int64_t end)
     const reduce_plan *plan = job->plan;
     _Alignas(IPU_BUFFER_ALIGNMENT) char totals[IPU_SUM_LEVELS][STRIP_BYTES];
     _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
-    _Alignas(IPU_BUFFER_ALIGNMENT) char part[STRIP_BYTES];
+    _Alignas(IPU_BUFFER_ALIGNMENT) char parts[STRIP_BYTES];
     const int64_t node_rows = CHUNK_ROWS * IPU_SUM_FAN;
+    const int64_t bytes = plan->fold->accumulator_bytes;
     for (int64_t s = begin; s < end; s++) {
         int64_t result = s / plan->strips;
         int64_t column = s % plan->strips * plan->strip;
@@ -342,10 +354,13 @@ reduce_strips(void *state, int64_t begin, int64_t end)
             if (node > 0) {
                 plan->fold->start(total, n);
             }
-            for (int64_t r = node; r < ipu__min(node + node_rows, plan->rounds);
-                 r += CHUNK_ROWS) {
-                fold_strip(job, part, base, n, r);
-                plan->fold->join(total, part, n);
+            const int64_t end = ipu__min(node + node_rows, plan->rounds);
+            for (int64_t some, r = node; r < end; r += some * CHUNK_ROWS) {
+                some = chunks_together(plan, r, end, plan->strip / n);
+                fold_strip(job, parts, base, n, r, some);
+                for (int64_t c = 0; c < some; c++) {
+                    plan->fold->join(total, parts + c * n * bytes, n);
+                }
             }
             sum = take_leaf(&tree, total);
         }
@@ -362,10 +377,14 @@ reduce_strip_chunks(void *state, int64_t begin, int64_t end)
 {
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t some, i = begin; i < end; i += some) {
         int64_t base = ipu__loop_offset(&plan->kept, 0, i % plan->results);
         char *parts = job->partials + i * plan->inner * plan->fold->accumulator_bytes;
-        fold_strip(job, parts, base, plan->inner, i / plan->results * CHUNK_ROWS);
+        int64_t first = i / plan->results * CHUNK_ROWS;
+        some = plan->results > 1
+                   ? 1
+                   : chunks_together(plan, first, end * CHUNK_ROWS, plan->chunks);
+        fold_strip(job, parts, base, plan->inner, first, some);
     }
 }
 

@@ -19,7 +19,8 @@
 
 enum {
     LANES = 32,
-    WIDE = 1024 /* halves of a strip that are widened at a time */
+    WIDE = 1024, /* halves of a strip that are widened at a time */
+    SIDE = 4     /* chunks of few columns that do not wait for each other */
 };
 
 #define PLUS(a, b) ((a) + (b))
@@ -281,19 +282,27 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     ROWS(name, , type, type, LANES, first, step)
 #endif
 
-/* A strip of so few columns stays in registers. */
-#define NARROW(acc, step, columns) \
-    case columns: { \
-        acc few[columns]; \
+/* A strip of so few columns stays in registers, of `side` chunks at a time. */
+#define NARROW_CHUNKS(acc, step, columns, side) \
+    for (; chunks >= (side); chunks -= (side), total += (side) * (columns)) { \
+        acc few[side][columns]; \
         memcpy(few, total, sizeof few); \
         for (int64_t i = 0; i < rows; i++, x += stride) { \
-            for (int32_t j = 0; j < (columns); j++) { \
-                few[j] = (acc)step(few[j], (acc)x[j]); \
+            for (int32_t c = 0; c < (side); c++) { \
+                const __typeof__(*x) *row = x + c * rows * stride; \
+                for (int32_t j = 0; j < (columns); j++) { \
+                    few[c][j] = (acc)step(few[c][j], (acc)row[j]); \
+                } \
             } \
         } \
         memcpy(total, few, sizeof few); \
-        return; \
+        x += ((side) - 1) * rows * stride; \
     }
+#define NARROW(acc, step, columns) \
+    case columns: \
+        NARROW_CHUNKS(acc, step, columns, SIDE) \
+        NARROW_CHUNKS(acc, step, columns, 1) \
+        return;
 
 #define ROWS(name, target, acc, element, lanes, first, step) \
     SHORT_ROWS(name, target, acc, element, first, step) \
@@ -301,7 +310,8 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define STRIPS(name, target, acc, element, first, step) \
     ACCUMULATORS(name, target, acc, first, step) \
     target static void strip_##name(void *accumulators, const void *elements, \
-                                    int64_t n, int64_t rows, int64_t stride) \
+                                    int64_t n, int64_t rows, int64_t stride, \
+                                    int64_t chunks) \
     { \
         const element *x = elements; \
         acc *total = accumulators; \
@@ -313,15 +323,17 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         default: \
             break; \
         } \
-        for (int64_t i = 0; i < rows; i++, x += stride) { \
-            IPU_INDEPENDENT \
-            for (int64_t j = 0; j < n; j++) { \
-                total[j] = (acc)step(total[j], (acc)x[j]); \
+        for (int64_t c = 0; c < chunks; c++, total += n) { \
+            for (int64_t i = 0; i < rows; i++, x += stride) { \
+                IPU_INDEPENDENT \
+                for (int64_t j = 0; j < n; j++) { \
+                    total[j] = (acc)step(total[j], (acc)x[j]); \
+                } \
             } \
         } \
     }
 
-/* Narrow rows side by side are widened some at a time. */
+/* Narrow rows side by side are widened some at a time, or some chunks of them. */
 #define HALF_FOLD(op, target, set, cpu, acc, first, filler, step) \
     ACCUMULATORS(op##_f16_##set, target, acc, first, step) \
     ROW(op##_f16_##set, target, acc, uint16_t, LANES, first, filler, step, \
@@ -334,12 +346,9 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         ipu__halves_to_floats(wide, elements, rows * n, cpu); \
         short_##op##_f32_##set(accumulators, wide, rows, n); \
     } \
-    target static void strip_##op##_f16_##set(void *accumulators, \
-                                              const void *elements, int64_t n, \
-                                              int64_t rows, int64_t stride) \
+    target static void chunk_##op##_f16_##set(acc *total, const uint16_t *x, \
+                                              int64_t n, int64_t rows, int64_t stride) \
     { \
-        const uint16_t *x = elements; \
-        acc *total = accumulators; \
         const int64_t most = n < LANES && stride == n ? WIDE / n : 1; \
         for (int64_t some, i = 0; i < rows; i += some, x += some * stride) { \
             int64_t j = 0; \
@@ -353,7 +362,7 @@ widen_avx2(float wide[LANES], const uint16_t *x)
             } \
             if (some > 1) { \
                 ipu__halves_to_floats(wide, x, some * n, cpu); \
-                strip_##op##_f32_##set(total, wide, n, some, n); \
+                strip_##op##_f32_##set(total, wide, n, some, n, 1); \
             } else if (j < n) { \
                 uint16_t rest[LANES] = {0}; \
                 memcpy(rest, x + j, (size_t)(n - j) * sizeof *x); \
@@ -362,6 +371,28 @@ widen_avx2(float wide[LANES], const uint16_t *x)
                     total[j + k] = (acc)step(total[j + k], (acc)block[k]); \
                 } \
             } \
+        } \
+    } \
+    target static void strip_##op##_f16_##set(void *accumulators, \
+                                              const void *elements, int64_t n, \
+                                              int64_t rows, int64_t stride, \
+                                              int64_t chunks) \
+    { \
+        const uint16_t *x = elements; \
+        acc *total = accumulators; \
+        const int64_t most = stride == n ? WIDE / (rows * n) : 1; \
+        for (int64_t some; chunks > 0; chunks -= some) { \
+            some = ipu__min(chunks, most); \
+            if (some > 1) { \
+                float wide[WIDE]; \
+                ipu__halves_to_floats(wide, x, some * rows * n, cpu); \
+                strip_##op##_f32_##set(total, wide, n, rows, n, some); \
+            } else { \
+                some = 1; \
+                chunk_##op##_f16_##set(total, x, n, rows, stride); \
+            } \
+            x += some * rows * stride; \
+            total += some * n; \
         } \
     }
 

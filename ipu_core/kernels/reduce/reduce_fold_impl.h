@@ -25,10 +25,11 @@ typedef struct ipu__fold {
     /* accumulators[i] = row i of `rows` rows of n elements, which follow each other: for
      * all of them at once the same tree */
     void (*short_rows)(void *accumulators, const void *x, int64_t rows, int64_t n);
-    /* accumulators[j] joined with element j of each of `rows` rows, in their order;
-     * `stride` elements lie between the starts of rows */
+    /* accumulators[c * n + j] joined with element j of each of the `rows` rows of chunk
+     * c, in their order; `stride` elements lie between the starts of rows, and chunks
+     * follow each other */
     void (*strip)(void *accumulators, const void *x, int64_t n, int64_t rows,
-                  int64_t stride);
+                  int64_t stride, int64_t chunks);
     /* accumulators[j] joined with more[j] */
     void (*join)(void *accumulators, const void *more, int64_t n);
     /* accumulators of nothing */
