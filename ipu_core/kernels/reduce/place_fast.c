@@ -16,7 +16,9 @@ enum {
     CHUNK_ROWS = 64,   /* whose numbers fit into eight bits */
     PART = 65536,      /* of a long row */
     TASK_ELEMENTS = 16384,
-    FEW_ROWS = 8
+    FEW_ROWS = 8,
+    FEW_COLUMNS = 12, /* of which several rows are one, but ... */
+    LEAST_ROWS = 64   /* of those stay */
 };
 
 /* Functions of a dtype, for max or min. float16 is float32 to all but `bytes`. */
@@ -39,27 +41,6 @@ typedef struct place_functions {
 #define HALVE(element, width, BEYOND) \
     for (int32_t j = 0; (width) < IPU_FOLD_LANES(element) && j < (width); j++) { \
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
-    }
-
-#define TAKE_BETTER(number, BETTER, best, at) \
-    bool better = BETTER(x[j], best[j]); \
-    best[j] = better ? x[j] : best[j]; \
-    at[j] = better ? (number)r : at[j];
-/* A strip of so few columns stays in registers. */
-#define NARROW(element, number, BETTER, columns) \
-    case columns: { \
-        element few[columns]; \
-        number places[columns]; \
-        memcpy(few, best, sizeof few); \
-        memcpy(places, at, sizeof places); \
-        for (; r < end; r++, x += apart) { \
-            for (int32_t j = 0; j < (columns); j++) { \
-                TAKE_BETTER(number, BETTER, few, places) \
-            } \
-        } \
-        memcpy(best, few, sizeof few); \
-        memcpy(at, places, sizeof places); \
-        return; \
     }
 
 /* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
@@ -147,17 +128,12 @@ typedef struct place_functions {
         element *best = extremes; \
         number *at = rows; \
         const element *x = elements; \
-        switch (n) { \
-            NARROW(element, number, BETTER, 2) \
-            NARROW(element, number, BETTER, 3) \
-            NARROW(element, number, BETTER, 4) \
-        default: \
-            break; \
-        } \
         for (; r < end; r++, x += apart) { \
             IPU_INDEPENDENT \
             for (int64_t j = 0; j < n; j++) { \
-                TAKE_BETTER(number, BETTER, best, at) \
+                bool better = BETTER(x[j], best[j]); \
+                best[j] = better ? x[j] : best[j]; \
+                at[j] = better ? (number)r : at[j]; \
             } \
         } \
     } \
@@ -213,6 +189,7 @@ typedef struct place_plan {
     int64_t outer;    /* before it */
     int64_t bytes;    /* of an element */
     int64_t strips;   /* of `inner` */
+    int64_t together; /* rows that are one row of a strip */
     int64_t parts;    /* of a row */
     int64_t per_task; /* rows, parts or strips */
 } place_plan;
@@ -334,38 +311,86 @@ widened(const place_plan *plan, float wide[STRIP], const void *x, int64_t n)
     return wide;
 }
 
+/* The extremes of n columns and their rows; rows begin `apart` elements after each
+ * other. */
+static void
+place_columns(const place_plan *plan, void *best, int64_t *places, const void *elements,
+              int64_t n, int64_t rows, int64_t apart)
+{
+    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char chunk[STRIP * 8];
+    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char at[STRIP * 8];
+    float wide[STRIP];
+    const int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
+    /* rows of halves are widened together where they lie side by side */
+    const int64_t most = !plan->half ? CHUNK_ROWS : n == apart ? STRIP / n : 1;
+    for (int64_t first = 0; first < rows; first += CHUNK_ROWS) {
+        const int64_t end = ipu__min(rows - first, CHUNK_ROWS);
+        for (int64_t some, r = 0; r < end; r += some) {
+            some = ipu__min(end - r, most);
+            const void *x = ipu__at(elements, (first + r) * apart * plan->bytes);
+            x = widened(plan, wide, x, some * n);
+            if (r == 0) {
+                memcpy(chunk, x, (size_t)(n * bytes));
+                memset(at, 0, (size_t)(n * bytes));
+            }
+            plan->of->step(chunk, at, x, n, r, r + some, plan->half ? n : apart);
+        }
+        plan->of->join(best, places, chunk, at, n, first);
+    }
+}
+
+/* Of few columns several rows are one, so that they fill vectors; then the rest of the
+ * rows comes, and of the places found for a column the best counts. */
+static void
+place_strip(const place_plan *plan, int64_t *places, const void *x, int64_t n)
+{
+    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char best[2 * STRIP * 8];
+    const place_functions *of = plan->of;
+    const int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
+    const int64_t rows = plan->size / plan->together;
+    const int64_t columns = n * plan->together;
+    const int64_t rest = plan->size - rows * plan->together;
+    int64_t found[2 * STRIP];
+    int64_t of_column[STRIP];
+    if (plan->together == 1) {
+        place_columns(plan, best, places, x, n, rows, plan->inner);
+        return;
+    }
+    place_columns(plan, best, found, x, columns, rows, columns);
+    for (int64_t k = 0; k < columns; k++) {
+        found[k] = found[k] * plan->together + k / n;
+    }
+    if (rest > 0) {
+        const int64_t first = plan->size - rest;
+        place_columns(plan, best + columns * bytes, found + columns,
+                      ipu__at(x, first * n * plan->bytes), n, rest, n);
+        for (int64_t j = 0; j < n; j++) {
+            found[columns + j] += first;
+        }
+    }
+    for (int64_t k = 0; k < columns + (rest > 0 ? n : 0); k++) {
+        int64_t *to = &of_column[k % n];
+        if (k < n || of->better(best, k, *to) ||
+            (found[k] < found[*to] && !of->better(best, *to, k))) {
+            *to = k;
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        places[j] = found[of_column[j]];
+    }
+}
+
 static void
 place_strips(void *state, int64_t begin, int64_t end)
 {
     const place_job *job = state;
     const place_plan *plan = job->plan;
-    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char best[STRIP * 8];
-    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char chunk[STRIP * 8];
-    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char at[STRIP * 8];
-    float wide[STRIP];
     int64_t places[STRIP];
-    int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
     for (int64_t s = begin; s < end; s++) {
         int64_t column = s % plan->strips * STRIP;
         int64_t n = ipu__min(plan->inner - column, STRIP);
         int64_t base = s / plan->strips * plan->size * plan->inner + column;
-        /* rows of halves are widened together where they lie side by side */
-        int64_t most = !plan->half ? CHUNK_ROWS : n == plan->inner ? STRIP / n : 1;
-        for (int64_t first = 0; first < plan->size; first += CHUNK_ROWS) {
-            int64_t rows = ipu__min(plan->size - first, CHUNK_ROWS);
-            for (int64_t some, r = 0; r < rows; r += some) {
-                int64_t offset = (base + (first + r) * plan->inner) * plan->bytes;
-                some = ipu__min(rows - r, most);
-                const void *x = widened(plan, wide, ipu__at(job->x, offset), some * n);
-                if (r == 0) {
-                    memcpy(chunk, x, (size_t)(n * bytes));
-                    memset(at, 0, (size_t)(n * bytes));
-                }
-                plan->of->step(chunk, at, x, n, r, r + some,
-                               plan->half ? n : plan->inner);
-            }
-            plan->of->join(best, places, chunk, at, n, first);
-        }
+        place_strip(plan, places, ipu__at(job->x, base * plan->bytes), n);
         for (int64_t j = 0; j < n; j++) {
             store(job, s / plan->strips * plan->inner + column + j, places[j]);
         }
@@ -417,6 +442,11 @@ ipu_choose_argmax(const ipu__preparation *p)
     plan->size = shape->dims[axis];
     plan->inner = ipu_shape_span(shape, axis + 1, shape->rank);
     plan->strips = ipu__ceil_div(plan->inner, STRIP);
+    plan->together = 1;
+    while (plan->inner <= FEW_COLUMNS && 2 * plan->together * plan->inner <= STRIP &&
+           plan->together * LEAST_ROWS <= plan->size) {
+        plan->together *= 2;
+    }
     plan->parts = ipu__ceil_div(plan->size, PART);
     plan->in_parts = plan->inner == 1 && plan->outer < FEW_ROWS && plan->parts > 1;
     plan->per_task = 1 + TASK_ELEMENTS / (1 + plan->size * ipu__min(plan->inner, STRIP));
