@@ -23,13 +23,16 @@ FLOAT_FORMULAS(LOOP_OF, f32, f)
 FLOAT_FORMULAS(LOOP_OF, f64, )
 FUNCTION_FORMULAS(LOOP_OF, f32, f)
 FUNCTION_FORMULAS(LOOP_OF, f64, )
+LONG_FORMULAS(LOOP_OF, f32)
 NARROW_FORMULAS(LOOP_OF, f32)
 
 ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f32)
 ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f64)
 
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
-BINARY(pow_f64, double, double, ipu__pow_f64(x, y))
+UNARY(log_f32, float, float, ipu__log_f32(x))
+UNARY(log2_f32, float, float, ipu__log2_f32(x))
+UNARY(atan_f32, float, float, ipu__atan_f32(x))
 
 /* The block is looked through first, so that the loop has no call in it; an element's
  * result does not depend on its neighbours. */
@@ -66,72 +69,126 @@ BINARY(pow_f64, double, double, ipu__pow_f64(x, y))
 TURNED(sin, 0)
 TURNED(cos, 1)
 
-/* There is a quicker form where all `bits` of the elements are below those of a limit:
- * near 0, or with all bits, of what is not negative. */
-#define NEAR(name, suffix, type, bits_type, to_bits, bits, limit) \
+/* Whether `bits` of all elements, less those of `least`, are below those of `limit`. By
+ * the sign of a word, since without AVX2 no vectors of 64 bits are compared. */
+#define ALL_WITHIN(suffix, type, bits_type, to_bits) \
+    BLOCK_TARGET static bool all_within_##suffix(const type *x, int64_t n, \
+                                                 bits_type bits, type least, \
+                                                 type limit) \
+    { \
+        const bits_type start = to_bits(least); \
+        const bits_type last = to_bits(limit) - start - 1; \
+        bits_type outside = 0; \
+        for (int64_t i = 0; i < n; i++) { \
+            bits_type size = (to_bits(x[i]) & bits) - start; \
+            outside |= size | (last - size); \
+        } \
+        return outside >> (sizeof outside * 8 - 1) == 0; \
+    }
+ALL_WITHIN(f32, float, uint32_t, ipu__float_bits)
+ALL_WITHIN(f64, double, uint64_t, ipu__double_bits)
+
+/* There is a quicker form near 0, or with all bits, of what is not negative, or of
+ * normal numbers above 0. */
+#define NEAR(name, suffix, type, bits, least, limit) \
+    UNARY(near_##name##_##suffix, type, type, ipu__near_##name##_##suffix(x)) \
     SIGNATURE(name##_##suffix) \
     { \
         const type *xs = a; \
         type *result = out; \
-        bits_type most = 0; \
-        UNUSED(); \
-        for (int64_t i = 0; i < n; i++) { \
-            bits_type size = to_bits(xs[i]) & (bits); \
-            most = size > most ? size : most; \
-        } \
-        if (most < to_bits(limit)) { \
-            IPU_INDEPENDENT \
-            for (int64_t i = 0; i < n; i++) { \
-                result[i] = ipu__near_##name##_##suffix(xs[i]); \
-            } \
-            return IPU_FAULT_NONE; \
+        if (all_within_##suffix(xs, n, bits, least, limit)) { \
+            return near_##name##_##suffix(block, out, a, b, c, n); \
         } \
         for (int64_t i = 0; i < n; i++) { \
             result[i] = ipu__##name##_##suffix(xs[i]); \
         } \
         return IPU_FAULT_NONE; \
     }
-#define NARROW_NEAR(name, bits, limit) \
-    NEAR(name, f32, float, uint32_t, ipu__float_bits, bits, limit)
-#define WIDE_NEAR(name, bits, limit) \
-    NEAR(name, f64, double, uint64_t, ipu__double_bits, bits, limit)
-WIDE_NEAR(exp, UINT64_MAX >> 1, IPU_WIDE_EXP_LIMIT)
-WIDE_NEAR(sin, UINT64_MAX >> 1, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(cos, UINT64_MAX >> 1, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(tan, UINT64_MAX >> 1, IPU_WIDE_TURN_LIMIT)
+#define NARROW_NEAR(name, bits, limit) NEAR(name, f32, float, bits, 0.0f, limit)
+#define WIDE_NEAR(name, limit) NEAR(name, f64, double, UINT64_MAX >> 1, 0.0, limit)
+#define WIDE_ABOVE(name, least) \
+    NEAR(name, f64, double, UINT64_MAX, least, (double)INFINITY)
+WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(atan, IPU_WIDE_ATAN_LIMIT)
+WIDE_ABOVE(log, 0x1p-1022)
+WIDE_ABOVE(log2, 0x1p-1022)
+WIDE_ABOVE(digamma, 0.0)
 NARROW_NEAR(tan, UINT32_MAX >> 1, IPU_TURN_LIMIT)
 NARROW_NEAR(lgamma, UINT32_MAX, INFINITY)
 NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
-WIDE_NEAR(digamma, UINT64_MAX, (double)INFINITY)
 
-/* Likewise: normal numbers above 0, and the others in float64. */
-enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
+/* A long formula in two loops, of some elements at a time: in one, the chains of an
+ * element's instructions would be too long for others to be computed beside them.
+ * `before` uses x, `expression` what that has made, too. */
+#define STAGES(name, fetch, before, expression) \
+    SIGNATURE(name) \
+    { \
+        enum { SOME = 128 }; \
+        const double *xs = a; \
+        double *result = out; \
+        UNUSED(); \
+        for (int64_t first = 0; first < n; first += SOME) { \
+            const int64_t last = ipu__min(n, first + SOME); \
+            double high[SOME]; \
+            double low[SOME]; \
+            for (int64_t i = first; i < last; i++) { \
+                double x = xs[i]; \
+                ipu__pair made = before; \
+                high[i - first] = made.high; \
+                low[i - first] = made.low; \
+            } \
+            IPU_INDEPENDENT \
+            for (int64_t i = first; i < last; i++) { \
+                double x = xs[i]; \
+                ipu__pair made = {high[i - first], low[i - first]}; \
+                (void)x; \
+                fetch result[i] = expression; \
+            } \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+STAGES(ERF_f64, , ipu__erf_power(x), ipu__erf_by_power(x, made))
+STAGES(ERFC_f64, , ipu__erf_power(x), ipu__erfc_by_power(x, made))
+STAGES(GELU_f64, , ipu__gelu_power(x), ipu__gelu_by_power(x, made))
+STAGES(GELU_GRAD_f64, FETCH_Y(double), ipu__gelu_power(x),
+       ipu__gelu_grad_by_power(x, y, made))
+
+/* Powers of normal numbers above 0; float32's others are those of float64. */
+IPU_INLINE float
+pow_anywhere(float x, float y)
+{
+    bool ordinary = x >= 0x1p-126f && x < INFINITY;
+    return ordinary ? ipu__pow_normal_f32(x, y)
+                    : (float)ipu__pow_f64((double)x, (double)y);
+}
+BINARY(near_pow_f32, float, float, ipu__pow_normal_f32(x, y))
+BINARY(any_pow_f32, float, float, pow_anywhere(x, y))
+STAGES(near_pow_f64, FETCH_Y(double), ipu__log_pair(ipu__split_logarithm_f64(x)),
+       ipu__exp_product_f64(made, y))
+BINARY(any_pow_f64, double, double, ipu__pow_f64(x, y))
+BINARY(near_atan2_f64, double, double, ipu__near_atan2_f64(x, y))
+BINARY(any_atan2_f64, double, double, ipu__atan2_f64(x, y))
 
 SIGNATURE(pow_f32)
 {
-    const float *xs = a;
-    const float *ys = b;
-    float *result = out;
-    uint32_t most = 0;
-    UNUSED();
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t above = ipu__float_bits(xs[i]) - LEAST_NORMAL;
-        most = above > most ? above : most;
-    }
-    if (most < ABOVE_NORMAL - LEAST_NORMAL) {
-        IPU_INDEPENDENT
-        for (int64_t i = 0; i < n; i++) {
-            result[i] = ipu__pow_normal_f32(xs[i], ys[i]);
-        }
-        return IPU_FAULT_NONE;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        bool ordinary =
-            ipu__float_bits(xs[i]) - LEAST_NORMAL < ABOVE_NORMAL - LEAST_NORMAL;
-        result[i] = ordinary ? ipu__pow_normal_f32(xs[i], ys[i])
-                             : (float)ipu__pow_f64((double)xs[i], (double)ys[i]);
-    }
-    return IPU_FAULT_NONE;
+    bool near = all_within_f32(a, n, UINT32_MAX, 0x1p-126f, INFINITY);
+    return (near ? near_pow_f32 : any_pow_f32)(block, out, a, b, c, n);
+}
+
+SIGNATURE(pow_f64)
+{
+    bool near = all_within_f64(a, n, UINT64_MAX, 0x1p-1022, (double)INFINITY);
+    return (near ? near_pow_f64 : any_pow_f64)(block, out, a, b, c, n);
+}
+
+SIGNATURE(ATAN2_f64)
+{
+    bool near = all_within_f64(a, n, UINT64_MAX >> 1, 0x1p-200, 0x1p200) &&
+                all_within_f64(b, n, UINT64_MAX >> 1, 0x1p-200, 0x1p200);
+    return (near ? near_atan2_f64 : any_atan2_f64)(block, out, a, b, c, n);
 }
 
 /* Some at a time, as doubles. */
@@ -553,10 +610,14 @@ HALF_BINARY(div, /)
 #define FLOAT_ROWS(type, suffix, ending) \
     FLOAT_FORMULAS(ROW_OF, suffix, ending) \
     FUNCTION_FORMULAS(ROW_OF, suffix, ending) \
+    LONG_FORMULAS(ROW_OF, suffix) \
     SAME_ROW(EXP, type, exp_##suffix) \
+    SAME_ROW(LOG, type, log_##suffix) \
+    SAME_ROW(LOG2, type, log2_##suffix) \
     SAME_ROW(SIN, type, sin_##suffix) \
     SAME_ROW(COS, type, cos_##suffix) \
     SAME_ROW(TAN, type, tan_##suffix) \
+    SAME_ROW(ATAN, type, atan_##suffix) \
     SAME_ROW(POW, type, pow_##suffix) \
     SAME_ROW(DIGAMMA, type, digamma_##suffix) \
     SAME_ROW(IGAMMA, type, igamma_##suffix) \

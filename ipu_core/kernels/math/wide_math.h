@@ -2,12 +2,14 @@
  *
  * exp, log, sin, erf and their like of one float64 as straight-line code that a
  * compiler turns into vectors. Like element_math.h, but by multiplications and
- * additions alone: there is no wider type to do a fused one in where the instruction is
- * missing. Errors are below 1 unit in the last place: where one rounding more would
- * spoil that, a number is carried as a pair, high + low, with low below the last place
- * of high. Polynomials are made from halves, whose chains are short; where nothing else
- * is said, they are least-maximum fits. Conditions are joined by & and |, which do not
- * branch. The reference kernels call the same functions. */
+ * additions: there is no wider type to do a fused one in where the instruction is
+ * missing. It serves where its result is exact, which halves of numbers give, too.
+ * Errors are below 1 unit in the last place: where one rounding more would spoil that, a
+ * number is carried as a pair, high + low, with low below the last place of high, or
+ * little above where that is enough. Polynomials are made from halves, whose chains are
+ * short; where nothing else is said, they are least-maximum fits. Conditions are joined
+ * by & and |, which do not branch. What is called near is of arguments without special
+ * cases. The reference kernels call the same functions. */
 #ifndef IPU_KERNELS_WIDE_MATH_H
 #define IPU_KERNELS_WIDE_MATH_H
 
@@ -38,24 +40,41 @@ ipu__sum(double a, double b)
     return (ipu__pair){sum, (a - (sum - part)) + (b - part)};
 }
 
-/* The upper 26 bits of x: products of two such numbers are exact. */
+/* The upper 26 bits of x, rounded; the rest has 26 with its sign. Products of two such
+ * numbers are exact. */
 IPU_INLINE double
 ipu__upper_half(double x)
 {
-    return ipu__bits_double(ipu__double_bits(x) & ~UINT64_C(0x7ffffff));
+    uint64_t rounded = ipu__double_bits(x) + UINT64_C(0x4000000);
+    return ipu__bits_double(rounded & ~UINT64_C(0x7ffffff));
 }
 
-/* a * b with what its rounding lost (Dekker). */
+/* a - b * c, of b * c close to a, whose difference is a double: one instruction, or the
+ * same from halves (Dekker). */
+#if defined(IPU_FMA_BY_DOUBLES)
+IPU_INLINE double
+ipu__rest_of_product(double a, double b, double c)
+{
+    double u = ipu__upper_half(b);
+    double u_rest = b - u;
+    double v = ipu__upper_half(c);
+    double v_rest = c - v;
+    return (((a - u * v) - u * v_rest) - u_rest * v) - u_rest * v_rest;
+}
+#else
+IPU_INLINE double
+ipu__rest_of_product(double a, double b, double c)
+{
+    return __builtin_fma(-b, c, a);
+}
+#endif
+
+/* a * b with what its rounding lost. */
 IPU_INLINE ipu__pair
 ipu__product(double a, double b)
 {
     double product = a * b;
-    double u = ipu__upper_half(a);
-    double u_rest = a - u;
-    double v = ipu__upper_half(b);
-    double v_rest = b - v;
-    double lost = ((u * v - product) + u * v_rest) + u_rest * v;
-    return (ipu__pair){product, lost + u_rest * v_rest};
+    return (ipu__pair){product, -ipu__rest_of_product(product, a, b)};
 }
 
 /* a / b: a quotient of the high parts, and what it leaves of a. */
@@ -64,13 +83,8 @@ ipu__quotient(ipu__pair a, ipu__pair b)
 {
     double inverse = 1.0 / b.high;
     double quotient = a.high * inverse;
-    double q = ipu__upper_half(quotient);
-    double q_rest = quotient - q;
-    double d = ipu__upper_half(b.high);
-    double d_rest = b.high - d;
-    double rest = ((a.high - q * d) - q * d_rest) - q_rest * d;
-    rest = (rest - q_rest * d_rest) + (a.low - quotient * b.low);
-    return (ipu__pair){quotient, rest * inverse};
+    double rest = ipu__rest_of_product(a.high, quotient, b.high);
+    return (ipu__pair){quotient, (rest + (a.low - quotient * b.low)) * inverse};
 }
 
 IPU_INLINE double
@@ -85,8 +99,7 @@ IPU_INLINE ipu__pair
 ipu__root(ipu__pair x)
 {
     double root = __builtin_sqrt(x.high);
-    ipu__pair square = ipu__product(root, root);
-    double rest = ((x.high - square.high) - square.low) + x.low;
+    double rest = ipu__rest_of_product(x.high, root, root) + x.low;
     return (ipu__pair){root, rest / (root > 0.0 ? 2.0 * root : 1.0)};
 }
 
@@ -148,20 +161,22 @@ ipu__ceil_f64(double x)
  */
 
 /* exp(x) = 2^n (1 + high + low), |high| < 0.42: x = n log(2) + r with log(2) in two
- * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r). */
+ * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r).
+ */
 typedef struct ipu__wide_exponent {
     uint64_t power; /* n in the upper 12 bits: to be added to those of a double */
     ipu__pair part;
 } ipu__wide_exponent;
 
+/* `nearest` is x as one number; high is not yet the nearest to the sum. */
 IPU_INLINE ipu__wide_exponent
-ipu__split_exponent_f64(double x)
+ipu__split_exponent_pair(ipu__pair x, double nearest)
 {
     const double magic = 0x1.8p52;
-    double shifted = x * 0x1.71547652b82fep+0 + magic;
+    double shifted = nearest * 0x1.71547652b82fep+0 + magic;
     double n = shifted - magic;
-    double high = x - n * 0x1.62e42fefa3800p-1;
-    double low = n * 0x1.ef35793c76730p-45;
+    double high = x.high - n * 0x1.62e42fefa3800p-1;
+    double low = n * 0x1.ef35793c76730p-45 - x.low;
     double r = high - low;
     double z = r * r;
     double y = z * z;
@@ -172,8 +187,16 @@ ipu__split_exponent_f64(double x)
                           0x1.111111110f6dbp-7, 0x1.6c16c16c14a79p-10);
     p += q * y;
     double rest = (high - r) - low; /* of r, by its rounding */
-    ipu__pair part = ipu__sum_ordered(high, 0.5 * z + (z * r * p + (r * rest - low)));
+    ipu__pair part = {high, 0.5 * z + (z * r * p + (r * rest - low))};
     return (ipu__wide_exponent){ipu__double_bits(shifted) << 52, part};
+}
+
+IPU_INLINE ipu__wide_exponent
+ipu__split_exponent_f64(double x)
+{
+    ipu__wide_exponent e = ipu__split_exponent_pair((ipu__pair){x, 0.0}, x);
+    e.part = ipu__sum_ordered(e.part.high, e.part.low);
+    return e;
 }
 
 /* exp(x) = part * first * second. 2^n is two factors, so that results below the
@@ -205,14 +228,14 @@ ipu__exp_f64(double x)
     return e.part.high * e.first * e.second;
 }
 
-/* The same for |x| < IPU_WIDE_EXP_LIMIT, by one factor. */
+/* The same for |x| < IPU_WIDE_EXP_LIMIT, where it is a normal number. */
 #define IPU_WIDE_EXP_LIMIT 708.0
 
 IPU_INLINE double
 ipu__near_exp_f64(double x)
 {
     ipu__wide_exponent e = ipu__split_exponent_f64(x);
-    return (1.0 + e.part.high) * ipu__bits_double(e.power + (UINT64_C(1023) << 52));
+    return ipu__bits_double(ipu__double_bits(1.0 + e.part.high) + e.power);
 }
 
 /* Half of expm1(x) for x in [-56, 710], as 2^(n - 1) - 1 / 2 and 2^(n - 1) times the
@@ -299,10 +322,10 @@ ipu__sigmoid_f64(double x)
 /* --- logarithms ----------------------------------------------------------------------
  */
 
-/* z = 2^k m, m in [sqrt(1/2), sqrt(2)): k, and f = m - 1. z is positive and normal. */
+/* z = 2^k m, m in [sqrt(1/2), sqrt(2)). z is positive and normal. */
 typedef struct ipu__wide_logarithm {
     double k;
-    double f;
+    double f; /* m - 1 */
 } ipu__wide_logarithm;
 
 IPU_INLINE ipu__wide_logarithm
@@ -318,11 +341,10 @@ ipu__split_logarithm_f64(double z)
     return (ipu__wide_logarithm){k, f};
 }
 
-/* What f + k log(2) is more than log(1 + f) + k log(2) + more, where log(2) is rounded
- * to the bits that k leaves exact. With s = f / (2 + f), log(1 + f) = 2 s + s^3 p(s^2).
- * 2 s is taken apart into f - s f, f being exact. */
+/* log(1 + f) - f + half, half = f^2 / 2. With s = f / (2 + f), log(1 + f) = 2 s +
+ * s^3 p(s^2), and 2 s is f - s f. */
 IPU_INLINE double
-ipu__logarithm_excess(double k, double f, double more)
+ipu__logarithm_rest(double f, double half)
 {
     double s = f / (2.0 + f);
     double z = s * s;
@@ -331,17 +353,30 @@ ipu__logarithm_excess(double k, double f, double more)
                           0x1.c71c51e7f56c4p-3, 0x1.7466462ce5e7ap-3);
     p += (0x1.39a0f4fa4075ap-3 + 0x1.2f0d8ee3130bep-3 * z) * (y * y);
     p = 0x1.5555555555593p-1 + p * z;
+    return s * (half + z * p);
+}
+
+/* What f + k log(2) is more than log(1 + f) + k log(2) + more, where log(2) is rounded
+ * to the bits that k leaves exact. */
+IPU_INLINE double
+ipu__logarithm_excess(double k, double f, double more)
+{
     double half = 0.5 * f * f;
-    return half - (s * (half + z * p) + (k * 0x1.ef35793c76730p-45 + more));
+    return half - (ipu__logarithm_rest(f, half) + (k * 0x1.ef35793c76730p-45 + more));
+}
+
+IPU_INLINE double
+ipu__join_logarithm_f64(ipu__wide_logarithm split)
+{
+    double excess = ipu__logarithm_excess(split.k, split.f, -0.0);
+    return split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
 }
 
 /* log(x) of a positive normal x. */
 IPU_INLINE double
-ipu__log_normal_f64(double x)
+ipu__near_log_f64(double x)
 {
-    ipu__wide_logarithm split = ipu__split_logarithm_f64(x);
-    double excess = ipu__logarithm_excess(split.k, split.f, 0.0);
-    return split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
+    return ipu__join_logarithm_f64(ipu__split_logarithm_f64(x));
 }
 
 /* The same of z > 0 that may be denormal. */
@@ -367,22 +402,32 @@ IPU_INLINE double
 ipu__log_f64(double x)
 {
     ipu__wide_logarithm split = ipu__split_any_logarithm_f64(x);
-    double excess = ipu__logarithm_excess(split.k, split.f, 0.0);
-    double result = split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
-    return ipu__logarithm_or_limit(x, result);
+    return ipu__logarithm_or_limit(x, ipu__join_logarithm_f64(split));
 }
 
-/* k + log(1 + f) / log(2) */
+/* k + log(1 + f) / log(2), of which the upper half times 27 bits is exact. */
+IPU_INLINE double
+ipu__join_log2_f64(ipu__wide_logarithm split)
+{
+    double half = 0.5 * split.f * split.f;
+    double high = ipu__upper_half(split.f - half);
+    double low = ((split.f - high) - half) + ipu__logarithm_rest(split.f, half);
+    ipu__pair sum = ipu__sum_ordered(split.k, high * 0x1.7154764000000p+0);
+    low = high * 0x1.2b82fe1777d10p-28 + low * 0x1.71547652b82fep+0;
+    return sum.high + (sum.low + low);
+}
+
+IPU_INLINE double
+ipu__near_log2_f64(double x)
+{
+    return ipu__join_log2_f64(ipu__split_logarithm_f64(x));
+}
+
 IPU_INLINE double
 ipu__log2_f64(double x)
 {
-    ipu__wide_logarithm split = ipu__split_any_logarithm_f64(x);
-    double excess = ipu__logarithm_excess(0.0, split.f, 0.0);
-    ipu__pair log = ipu__sum_ordered(split.f, -excess);
-    ipu__pair log2 = ipu__product(log.high, 0x1.71547652b82fep+0);
-    log2.low += log.high * 0x1.777d0ffda0d24p-56 + log.low * 0x1.71547652b82fep+0;
-    ipu__pair sum = ipu__sum_ordered(split.k, log2.high);
-    return ipu__logarithm_or_limit(x, sum.high + (sum.low + log2.low));
+    double result = ipu__join_log2_f64(ipu__split_any_logarithm_f64(x));
+    return ipu__logarithm_or_limit(x, result);
 }
 
 /* u = 1 + x rounded, and what the rounding has lost divided by u. */
@@ -399,50 +444,63 @@ ipu__log1p_f64(double x)
     return x >= -1.0 ? result : (double)NAN;
 }
 
-/* log(z) of z > 0 with some 12 bits more than a double has. With s = f / (2 + f), of 1 +
- * f it is s (2 + z p), z = s^2, p = 2/3 + 2/5 z + ... */
+/* log(1 + f) + k log(2) with some 12 bits more than a double has; low is below 2^-9 of
+ * high. With s = f / (2 + f), of 1 + f it is 2 s + s z (2/3 + z q(z)), z = s^2; what s
+ * has lost comes with the factor 2 / (1 - z). */
 IPU_INLINE ipu__pair
-ipu__log_pair(double x)
+ipu__log_pair(ipu__wide_logarithm split)
 {
-    ipu__wide_logarithm split = ipu__split_any_logarithm_f64(x);
-    ipu__pair f = {split.f, 0.0};
-    ipu__pair s = ipu__quotient(f, ipu__sum_ordered(2.0, split.f));
-    ipu__pair z = ipu__product(s.high, s.high);
-    z.low += 2.0 * s.high * s.low;
+    double f = split.f;
+    double below = 2.0 + f;
+    double below_low = f - (below - 2.0);
+    double inverse = 2.0 / below;
+    double twice = f * inverse;
+    double s = 0.5 * twice;
+    double lost = (ipu__rest_of_product(f, s, below) - s * below_low) * inverse;
+    ipu__pair z = ipu__product(s, s);
     double y = z.high * z.high;
     double q = ipu__cubic(z.high, 0x1.9999999999996p-2, 0x1.2492492493036p-2,
                           0x1.c71c71c58048cp-3, 0x1.745d183261cf8p-3);
     q += ipu__cubic(z.high, 0x1.3b1362b21046ap-3, 0x1.1120b63904ae8p-3,
                     0x1.de3358e5ad402p-4, 0x1.eb11e594be56fp-4) *
          (y * y);
-    ipu__pair p = ipu__sum_ordered(0x1.5555555555555p-1, z.high * q);
-    p.low += 0x1.5555555555555p-55;
-    ipu__pair zp = ipu__product(z.high, p.high);
-    zp.low += z.high * p.low + z.low * p.high;
-    ipu__pair factor = ipu__sum_ordered(2.0, zp.high);
-    factor.low += zp.low;
-    ipu__pair part = ipu__product(s.high, factor.high);
-    part.low += s.high * factor.low + s.low * factor.high;
-    ipu__pair sum = ipu__sum(split.k * 0x1.62e42fefa3800p-1, part.high);
-    sum.low += split.k * 0x1.ef35793c76730p-45 + part.low;
-    return ipu__sum_ordered(sum.high, sum.low);
+    ipu__pair first = ipu__product(z.high, 0x1.5555555555555p-1);
+    first.low += z.high * 0x1.5555555555555p-55 + z.low * 0x1.5555555555555p-1;
+    ipu__pair p = ipu__sum_ordered(first.high, y * q);
+    ipu__pair part = ipu__product(s, p.high);
+    part.low += s * (p.low + first.low) + lost * (1.0 + (z.high + y));
+    ipu__pair sum = ipu__sum_ordered(split.k * 0x1.62e42fefa3800p-1, twice);
+    ipu__pair all = ipu__sum_ordered(sum.high, part.high);
+    all.low += sum.low + (part.low + split.k * 0x1.ef35793c76730p-45);
+    return all;
 }
 
-/* exp(y log(x)) of a magnitude, then the sign, and what C and IEEE 754 say of 0,
- * infinity and NaN. From 2^64 on y is even, and the result 0, 1 or infinite. */
+/* exp(y log), and 1 of a log that is 0, whatever y is. */
+IPU_INLINE double
+ipu__exp_product_f64(ipu__pair log, double y)
+{
+    ipu__pair product = ipu__product(y, log.high);
+    product.low += y * log.low;
+    double nearest = product.high + product.low;
+    ipu__wide_exponent e = ipu__split_exponent_pair(product, nearest);
+    ipu__pair part = ipu__sum_ordered(1.0, e.part.high);
+    bool small = product.high < 0.0;
+    uint64_t first = e.power + ((small ? UINT64_C(1151) : UINT64_C(1022)) << 52);
+    double result = (part.high + (part.low + e.part.low)) * ipu__bits_double(first);
+    result *= small ? 0x1p-128 : 2.0;
+    result = product.high > 710.0 ? (double)INFINITY : result;
+    result = product.high < -750.0 ? 0.0 : result;
+    return log.high == 0.0 ? 1.0 : result;
+}
+
+/* That of a magnitude, then the sign, and what C and IEEE 754 say of 0, infinity and
+ * NaN. */
 IPU_INLINE double
 ipu__pow_f64(double x, double y)
 {
     double m = ipu__magnitude_f64(x);
-    double power = y > 0x1p64 ? 0x1p64 : y;
-    power = power < -0x1p64 ? -0x1p64 : power;
-    ipu__pair log = ipu__log_pair(m);
-    ipu__pair exponent = ipu__product(power, log.high);
-    double low = exponent.low + power * log.low;
-    low = ipu__magnitude_f64(exponent.high) < 750.0 ? low : 0.0;
-    ipu__wide_power e = ipu__power_f64(exponent.high);
-    double part = e.part.high + (e.part.low + e.part.high * low);
-    double result = part * e.first * e.second;
+    ipu__pair log = ipu__log_pair(ipu__split_any_logarithm_f64(m));
+    double result = ipu__exp_product_f64(log, y);
     double above = y < 0.0 ? 0.0 : (double)INFINITY;
     double below = y < 0.0 ? (double)INFINITY : 0.0;
     bool is_finite = m <= 0x1.fffffffffffffp+1023;
@@ -577,8 +635,9 @@ ipu__turn_f64(double x)
     double shifted = x * 0x1.45f306dc9c883p-1 + magic;
     double n = shifted - magic;
     double away = x - n * 0x1.921fb54400000p+0;
-    ipu__pair first = ipu__sum(away, -(n * 0x1.0b4611a600000p-34));
-    ipu__pair second = ipu__sum(first.high, -(n * 0x1.3198a2e000000p-69));
+    /* nothing is lost: the first number is a multiple of the second one's last place */
+    ipu__pair first = ipu__sum_ordered(away, -(n * 0x1.0b4611a600000p-34));
+    ipu__pair second = ipu__sum_ordered(first.high, -(n * 0x1.3198a2e000000p-69));
     double rest = (first.low + second.low) - n * 0x1.b839a252049c1p-104;
     ipu__pair angle = ipu__sum_ordered(second.high, rest);
     double r = angle.high;
@@ -675,7 +734,8 @@ ipu__circle_f64(double a)
                         ipu__bits_double(ipu__double_bits(y) ^ y_sign)};
 }
 
-/* `quarters` quarters of a turn and `factor` times the angle, rounded once. */
+/* `quarters` quarters of a turn and `factor`, 1 or -1, times the angle, rounded once.
+ */
 IPU_INLINE double
 ipu__turned_by(double quarters, double factor, ipu__pair angle)
 {
@@ -685,8 +745,8 @@ ipu__turned_by(double quarters, double factor, ipu__pair angle)
     return sum.high + (sum.low + low);
 }
 
-/* atan(a / b) of a, b >= 0 that are not both 0: eighths of a turn are taken away until
- * the quotient t is below tan(pi / 8); then t + t^3 p(t^2). */
+/* atan(a / b) of 0 <= a <= b, b > 0: above tan(pi / 8) half a quarter of a turn is
+ * taken away, which leaves (a - b) / (a + b); then t + t^3 p(t^2). */
 typedef struct ipu__wide_angle {
     double quarters;
     ipu__pair rest;
@@ -695,11 +755,11 @@ typedef struct ipu__wide_angle {
 IPU_INLINE ipu__wide_angle
 ipu__angle_f64(double a, double b)
 {
-    double middle = a > 0x1.a827999fcef32p-2 * b ? 1.0 : 0.0;
-    double far = a > 0x1.3504f333f9de6p+1 * b ? 1.0 : 0.0;
-    /* a / b, (a - b) / (a + b), -b / a */
-    ipu__pair above = ipu__sum((1.0 - far) * a, -(middle * b));
-    ipu__pair below = ipu__sum(middle * a, (1.0 - far) * b);
+    bool middle = a > 0x1.a827999fcef32p-2 * b;
+    ipu__pair above = ipu__sum_ordered(-b, a);
+    ipu__pair below = ipu__sum_ordered(b, a);
+    above = (ipu__pair){middle ? above.high : a, middle ? above.low : 0.0};
+    below = (ipu__pair){middle ? below.high : b, middle ? below.low : 0.0};
     ipu__pair t = ipu__quotient(above, below);
     double z = t.high * t.high;
     double y = z * z;
@@ -711,21 +771,54 @@ ipu__angle_f64(double a, double b)
                           -0x1.12535f6f95ac1p-5, 0x1.f2555edb03f7ep-7);
     p += (q + r * (y * y)) * (y * y);
     t.low = t.high * z * p + t.low * (1.0 - z);
-    return (ipu__wide_angle){0.5 * (middle + far), t};
+    return (ipu__wide_angle){middle ? 0.5 : 0.0, t};
 }
 
-/* From 2^60 on it is that of 2^60. */
+/* Above 1 it is a quarter of a turn less that of the inverse. */
+#define IPU_WIDE_ATAN_LIMIT 0x1p60
+
+IPU_INLINE double
+ipu__near_atan_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    bool far = m > 1.0;
+    ipu__wide_angle angle = ipu__angle_f64(far ? 1.0 : m, far ? m : 1.0);
+    double factor = far ? -1.0 : 1.0;
+    double quarters = (far ? 1.0 : 0.0) + factor * angle.quarters;
+    return ipu__with_sign_f64(ipu__turned_by(quarters, factor, angle.rest), x);
+}
+
+/* From the limit on it is that of the limit. */
 IPU_INLINE double
 ipu__atan_f64(double x)
 {
     double m = ipu__magnitude_f64(x);
-    ipu__wide_angle angle = ipu__angle_f64(m > 0x1p60 ? 0x1p60 : m, 1.0);
-    return ipu__with_sign_f64(ipu__turned_by(angle.quarters, 1.0, angle.rest), x);
+    m = m > IPU_WIDE_ATAN_LIMIT ? IPU_WIDE_ATAN_LIMIT : m;
+    return ipu__near_atan_f64(ipu__with_sign_f64(m, x));
 }
 
-/* Of two infinities the quotient is 1; of a finite number and one it is that of 0 and 1.
- * Small angles are the quotient; the others do not change when both sides are scaled so
- * that nothing overflows. */
+/* The angle of a = |y| and b = |x|, of which one is not 0. */
+IPU_INLINE double
+ipu__angle_around_f64(double a, double b, double y, double x)
+{
+    bool far = a > b;
+    ipu__wide_angle angle = ipu__angle_f64(far ? b : a, far ? a : b);
+    double ahead = ipu__with_sign_f64(1.0, x);
+    double factor = far ? -ahead : ahead;
+    double quarters = (far ? 1.0 : 1.0 - ahead) + factor * angle.quarters;
+    return ipu__with_sign_f64(ipu__turned_by(quarters, factor, angle.rest), y);
+}
+
+/* Of magnitudes in [2^-200, 2^200). */
+IPU_INLINE double
+ipu__near_atan2_f64(double y, double x)
+{
+    return ipu__angle_around_f64(ipu__magnitude_f64(y), ipu__magnitude_f64(x), y, x);
+}
+
+/* Of two infinities the quotient is 1; of a finite number and one it is that of 0 and
+ * 1. Tiny angles are the quotient; the others do not change when both sides are scaled
+ * so that nothing overflows. */
 IPU_INLINE double
 ipu__atan2_f64(double y, double x)
 {
@@ -739,22 +832,20 @@ ipu__atan2_f64(double y, double x)
     b = a + b == 0.0 ? 1.0 : b;
     double larger = a > b ? a : b;
     double scale = larger > 0x1p500 ? 0x1p-600 : (larger < 0x1p-400 ? 0x1p600 : 1.0);
-    ipu__wide_angle angle = ipu__angle_f64(a * scale, b * scale);
-    bool behind = ipu__double_bits(x) >> 63 != 0;
-    double quarters = behind ? 2.0 - angle.quarters : angle.quarters;
-    double result = ipu__turned_by(quarters, behind ? -1.0 : 1.0, angle.rest);
-    bool is_small = !behind & (a < 0x1p-30 * b);
-    return ipu__with_sign_f64(is_small ? a / b : result, y);
+    double result = ipu__angle_around_f64(a * scale, b * scale, y, x);
+    bool is_small = (ipu__with_sign_f64(1.0, x) > 0.0) & (a < 0x1p-401 * b);
+    return is_small ? ipu__with_sign_f64(a / b, y) : result;
 }
 
-/* The angle t with sin(t) = m of m <= 1/2, or half of that with cos(2 t) = m, sin(t)^2 =
- * (1 - m) / 2: t = s + s^3 p(s^2) with s = sin(t). */
+/* The angle t with sin(t) = m of m <= 1/2, or that with cos(t) = m, of whose half the
+ * sine's square is (1 - m) / 2: t = s + s z p(z), z the square of the sine. */
 IPU_INLINE ipu__pair
 ipu__arc_f64(double m, bool is_half)
 {
-    double z = is_half ? 0.5 * (1.0 - m) : m * m;
-    ipu__pair root = ipu__root((ipu__pair){z, 0.0});
+    double square = 2.0 * (1.0 - m);
+    ipu__pair root = ipu__root((ipu__pair){square, -0.0});
     ipu__pair s = {is_half ? root.high : m, is_half ? root.low : 0.0};
+    double z = is_half ? 0.25 * square : m * m;
     double y = z * z;
     double p = ipu__cubic(z, 0x1.5555555555578p-3, 0x1.333333332df7ep-4,
                           0x1.6db6db72260c5p-5, 0x1.f1c71a8dc30f2p-6);
@@ -774,7 +865,7 @@ ipu__asin_f64(double x)
     double m = ipu__magnitude_f64(x);
     bool is_half = m > 0.5;
     ipu__pair arc = ipu__arc_f64(m, is_half);
-    double result = ipu__turned_by(is_half ? 1.0 : 0.0, is_half ? -2.0 : 1.0, arc);
+    double result = ipu__turned_by(is_half ? 1.0 : 0.0, is_half ? -1.0 : 1.0, arc);
     return ipu__with_sign_f64(result, x);
 }
 
@@ -784,9 +875,9 @@ ipu__acos_f64(double x)
     double m = ipu__magnitude_f64(x);
     bool is_half = m > 0.5;
     ipu__pair arc = ipu__arc_f64(m, is_half);
-    double factor = is_half ? 2.0 : -1.0;
-    double quarters = is_half ? (x < 0.0 ? 2.0 : 0.0) : 1.0;
-    return ipu__turned_by(quarters, x < 0.0 ? -factor : factor, arc);
+    double side = ipu__with_sign_f64(1.0, x);
+    double quarters = is_half ? 1.0 - side : 1.0;
+    return ipu__turned_by(quarters, is_half ? side : -side, arc);
 }
 
 /* --- digamma --------------------------------------------------------------------------
@@ -813,7 +904,7 @@ ipu__near_digamma_f64(double x)
     double q = ipu__cubic(w, 0x1.f0581fc9270b5p-8, -0x1.56bc6417c33bep-6,
                           0x1.3441db1e44d99p-4, -0x1.d82ac46131323p-3);
     double more = 0.5 * u + w * (p + q * ((w * w) * (w * w)));
-    return (ipu__log_normal_f64(z) - away) - more;
+    return (ipu__near_log_f64(z) - away) - more;
 }
 
 /* --- the normal distribution ---------------------------------------------------------
@@ -835,20 +926,43 @@ ipu__erf_excess(double x)
     return x * (0x1.06eba8214db69p-3 + z * (p + q * (y * y)));
 }
 
-/* erfc(m) / (first * second) of larger m: exp(-m^2) p(t) / (1 + 2 m) with t =
- * (m - 3.75) / (m + 3.75) (Shepherd and Laframboise 1981). Above 28 it is 0. */
-typedef struct ipu__tail {
-    double part;
-    double first;
-    double second;
-} ipu__tail;
+/* exp(-square) 2^128 of a square in [0, 800], so that results below the smallest normal
+ * number are rounded once. */
+IPU_INLINE ipu__pair
+ipu__normal_power(ipu__pair square)
+{
+    ipu__pair x = {-square.high, -square.low};
+    ipu__wide_exponent e = ipu__split_exponent_pair(x, x.high);
+    ipu__pair part = ipu__sum_ordered(1.0, e.part.high);
+    double scale = ipu__bits_double(e.power + (UINT64_C(1151) << 52));
+    return (ipu__pair){part.high * scale, (part.low + e.part.low) * scale};
+}
 
-IPU_INLINE ipu__tail
-ipu__erf_tail(double magnitude)
+/* That of m^2, m = |x|. Above 28 erfc(m) is 0. */
+IPU_INLINE ipu__pair
+ipu__erf_power(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    m = m > 28.0 ? 28.0 : m;
+    return ipu__normal_power(ipu__product(m, m));
+}
+
+/* That of x^2 / 2. */
+IPU_INLINE ipu__pair
+ipu__gelu_power(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    m = m > 39.5 ? 39.5 : m;
+    ipu__pair square = ipu__product(m, m);
+    return ipu__normal_power((ipu__pair){0.5 * square.high, 0.5 * square.low});
+}
+
+/* erfc(m) of larger m: exp(-m^2) p(t) / (1 + 2 m) with t = (m - 3.75) / (m + 3.75)
+ * (Shepherd and Laframboise 1981). */
+IPU_INLINE double
+ipu__erf_tail(double magnitude, ipu__pair power)
 {
     double m = magnitude > 28.0 ? 28.0 : magnitude;
-    ipu__pair square = ipu__product(m, m);
-    ipu__wide_power e = ipu__power_f64(-square.high);
     double t = (m - 3.75) / (m + 3.75);
     double y = (t * t) * (t * t);
     double a = ipu__cubic(t, -0x1.1f367683f89a6p-3, 0x1.d5f294815b5a6p-9,
@@ -864,46 +978,66 @@ ipu__erf_tail(double magnitude)
     a += (b + (c + (d + g * y) * y) * y) * y;
     ipu__pair p = ipu__sum_ordered(0x1.3ccda0b5d5dc2p+0, t * a);
     p.low += 0x1.c901a5bd9c8a8p-54;
-    ipu__pair above = ipu__product(e.part.high, p.high);
-    double low = e.part.low - square.low * e.part.high;
-    above.low += e.part.high * p.low + low * p.high;
-    double part = ipu__divide_pairs(above, ipu__sum_ordered(2.0 * m, 1.0));
-    return (ipu__tail){part, e.first, e.second};
+    ipu__pair above = ipu__product(power.high, p.high);
+    above.low += power.high * p.low + power.low * p.high;
+    return 0x1p-128 * ipu__divide_pairs(above, ipu__sum_ordered(2.0 * m, 1.0));
 }
 
 IPU_INLINE double
-ipu__erf_f64(double x)
+ipu__erf_by_power(double x, ipu__pair power)
 {
     double m = ipu__magnitude_f64(x);
-    ipu__tail tail = ipu__erf_tail(m);
-    double outer = 1.0 - tail.part * tail.first * tail.second;
-    return m >= IPU_ERF_LIMIT ? ipu__with_sign_f64(outer, x) : x + ipu__erf_excess(x);
+    double outer = ipu__with_sign_f64(1.0 - ipu__erf_tail(m, power), x);
+    return m >= IPU_ERF_LIMIT ? outer : x + ipu__erf_excess(x);
 }
 
 IPU_INLINE double
-ipu__erfc_f64(double x)
+ipu__erfc_by_power(double x, ipu__pair power)
 {
     double m = ipu__magnitude_f64(x);
-    ipu__tail tail = ipu__erf_tail(m);
-    double outer = tail.part * tail.first * tail.second;
+    double outer = ipu__erf_tail(m, power);
     ipu__pair rest = ipu__sum_ordered(1.0, -x);
     double inner = rest.high + (rest.low - ipu__erf_excess(x));
     return m >= IPU_ERF_LIMIT ? (x < 0.0 ? 2.0 - outer : outer) : inner;
 }
 
+IPU_INLINE double
+ipu__erf_f64(double x)
+{
+    return ipu__erf_by_power(x, ipu__erf_power(x));
+}
+
+IPU_INLINE double
+ipu__erfc_f64(double x)
+{
+    return ipu__erfc_by_power(x, ipu__erf_power(x));
+}
+
 /* x times the normal distribution at x. */
+IPU_INLINE double
+ipu__gelu_by_power(double x, ipu__pair power)
+{
+    return x * (0.5 * ipu__erfc_by_power(x * -0x1.6a09e667f3bcdp-1, power));
+}
+
+IPU_INLINE double
+ipu__gelu_grad_by_power(double x, double dy, ipu__pair power)
+{
+    double below = 0.5 * ipu__erfc_by_power(x * -0x1.6a09e667f3bcdp-1, power);
+    double density = (power.high + power.low) * 0x1.9884533d43651p-130;
+    return dy * (below + x * density);
+}
+
 IPU_INLINE double
 ipu__gelu_f64(double x)
 {
-    return x * (0.5 * ipu__erfc_f64(x * -0x1.6a09e667f3bcdp-1));
+    return ipu__gelu_by_power(x, ipu__gelu_power(x));
 }
 
 IPU_INLINE double
 ipu__gelu_grad_f64(double x, double dy)
 {
-    double below = 0.5 * ipu__erfc_f64(x * -0x1.6a09e667f3bcdp-1);
-    double density = 0x1.9884533d43651p-2 * ipu__exp_f64(-0.5 * x * x);
-    return dy * (below + x * density);
+    return ipu__gelu_grad_by_power(x, dy, ipu__gelu_power(x));
 }
 
 /* The quantile of the normal distribution by quotients of polynomials (Wichura 1988,
@@ -1014,7 +1148,7 @@ ipu__truncated_normal_f64(uint32_t word)
     const double u = ((double)word + 0.5) * 0x1p-32;
     const double q = below + u * (1.0 - 2.0 * below) - 0.5;
     const double size = ipu__magnitude_f64(q);
-    double r = __builtin_sqrt(-ipu__log_normal_f64(0.5 - size));
+    double r = __builtin_sqrt(-ipu__near_log_f64(0.5 - size));
     double outer = ipu__quantile_outer(r - 1.6);
     double center = ipu__quantile_center(size);
     return ipu__with_sign_f64(size <= 0.425 ? center : outer, q);

@@ -57,7 +57,7 @@ normal(double *out, const uint32_t *from, int64_t n)
     const double two_pi = 6.283185307179586476925;
     for (int64_t i = 0; i < n / 2; i++) {
         double u = ((double)from[2 * i] + 1.0) * 0x1p-32;
-        double radius = __builtin_sqrt(-2.0 * ipu__log_normal_f64(u));
+        double radius = __builtin_sqrt(-2.0 * ipu__near_log_f64(u));
         double turn = (double)from[2 * i + 1] * 0x1p-32;
         ipu__point point = ipu__circle_f64(two_pi * turn);
         out[2 * i] = radius * point.cos;

@@ -93,7 +93,7 @@ normal(const uint32_t words[4], int32_t lane)
     const double two_pi = 6.283185307179586476925;
     const uint32_t *pair = words + (lane & 2);
     double u = ((double)pair[0] + 1.0) * 0x1p-32;
-    double radius = sqrt(-2.0 * ipu__log_normal_f64(u));
+    double radius = sqrt(-2.0 * ipu__near_log_f64(u));
     ipu__point point = ipu__circle_f64(two_pi * ((double)pair[1] * 0x1p-32));
     return radius * ((lane & 1) != 0 ? point.sin : point.cos);
 }
