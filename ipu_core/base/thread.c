@@ -33,6 +33,8 @@ enum { SPIN_TURNS = 20000, YIELD_EVERY = 256, MAX_THREADS = 256 };
 enum { JOB_SLOTS = 16, SOURCE_SLOTS = 16 };
 /* How often a thread that serves a source is called to look around. */
 enum { IDLE_NS = 20 * 1000 * 1000 };
+/* How often a worker moves to another core at most. */
+enum { LEAVE_EVERY_NS = 10 * 1000 * 1000 };
 
 /* Tasks next..end-1 are free: end in the upper half, next in the lower. */
 typedef struct run {
@@ -61,6 +63,8 @@ typedef struct worker {
     int32_t core;     /* on which it sleeps; -1: it is awake */
     bool is_moved;    /* by who woke it, away from that core */
     ipu_cores before; /* then those that it may use */
+    /* its own: */
+    uint64_t left_ns; /* when it last left the core of who had work for it */
 } worker;
 
 struct ipu_pool {
@@ -74,6 +78,7 @@ struct ipu_pool {
     source_slot sources[SOURCE_SLOTS];
 
     _Alignas(64) atomic_uint generation;
+    atomic_int core; /* on which the last work was announced; -1: none was */
     ipu_slots active;             /* of jobs */
     atomic_uint offered;          /* bits of sources */
     _Alignas(64) atomic_int busy; /* threads at work for a source */
@@ -265,9 +270,30 @@ move_sleepers_locked(ipu_pool *pool)
     }
 }
 
+/* A thread that runs where work was announced keeps who announced it from running there:
+ * it has yielded to that one and back, for seconds, while another core was idle. */
+static void
+leave_shared_core(worker *self)
+{
+    const ipu_pool *pool = self->pool;
+    int32_t here = atomic_load_explicit(&pool->core, memory_order_relaxed);
+    if (here < 0 || here != ipu_cores_current() || self->first_core >= 0) {
+        return;
+    }
+    uint64_t now = ipu_now_ns();
+    if (now - self->left_ns >= LEAVE_EVERY_NS) {
+        ipu_cores before;
+        self->left_ns = now;
+        if (ipu_cores_leave(pthread_self(), here, pool->threads, &before)) {
+            ipu_cores_return(&before);
+        }
+    }
+}
+
 void
 ipu_pool_announce(ipu_pool *pool)
 {
+    atomic_store_explicit(&pool->core, ipu_cores_current(), memory_order_relaxed);
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) > 0) {
         ipu_lock_take(&pool->lock);
@@ -298,6 +324,7 @@ work(void *argument)
         wait_for_work(pool, self, seen, false);
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         follow_pins(self);
+        leave_shared_core(self);
         (void)help_sources(pool);
         help_jobs(pool, self->index);
     }
@@ -337,6 +364,7 @@ start_workers(ipu_pool *pool)
         w->index = started + 1;
         w->first_core = -1;
         w->core = -1;
+        w->left_ns = 0;
         w->is_moved = false;
         if (pthread_create(&w->thread, NULL, work, w) != 0) {
             break;
@@ -366,6 +394,7 @@ ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out)
     }
     pool->threads = threads;
     atomic_init(&pool->first_core, -1);
+    atomic_init(&pool->core, -1);
     for (int i = 0; i < JOB_SLOTS; i++) {
         pool->jobs[i].runs = &pool->runs[i * threads];
     }

@@ -3,6 +3,7 @@
  * base/: the worker pool with jobs of many callers and with sources, locks and fork(),
  * cores and memory nodes. */
 #define _GNU_SOURCE
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/lock.h"
 #include "base/pages.h"
@@ -497,6 +498,71 @@ test_pins(void)
     ipu_pool_free(&ctx, pool);
 }
 
+/* --- a core that is shared -------------------------------------------------------- */
+
+typedef struct seat {
+    cpu_set_t all;
+    cpu_set_t one;
+    atomic_bool sits; /* the worker was put on the one */
+    atomic_bool left;
+    atomic_int met;
+} seat;
+
+static void
+sit_down(void *state, int32_t task, int32_t worker)
+{
+    seat *s = state;
+    (void)task;
+    atomic_fetch_add(&s->met, 1);
+    while (atomic_load(&s->met) < 2) { /* so that each thread has a task */
+        sched_yield();
+    }
+    if (worker == 1) {
+        bool moves = sched_setaffinity(0, sizeof(s->one), &s->one) == 0;
+        atomic_store(&s->sits, moves);
+        (void)sched_setaffinity(0, sizeof(s->all), &s->all);
+    }
+}
+
+static void
+work_there(void *state, int32_t task, int32_t worker)
+{
+    seat *s = state;
+    (void)task;
+    if (worker == 1 && !CPU_ISSET((size_t)sched_getcpu(), &s->one)) {
+        atomic_store(&s->left, true);
+    }
+    for (uint64_t end = ipu_now_ns() + 20000; ipu_now_ns() < end;) {}
+}
+
+/* A worker that is where the caller runs goes to another core, by itself if the system
+ * does not move it. */
+static void
+test_shared_core(void)
+{
+    const uint64_t limit_ns = 10000000000U;
+    ipu_ctx ctx;
+    ipu_pool *pool;
+    seat s = {.met = 0};
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    CHECK(sched_getaffinity(0, sizeof(s.all), &s.all) == 0);
+    if (CPU_COUNT(&s.all) < 2) {
+        return;
+    }
+    CHECK_OK(&ctx, ipu_pool_create(&ctx, 2, &pool));
+    CPU_ZERO(&s.one);
+    CPU_SET((size_t)sched_getcpu(), &s.one);
+    ipu_pool_run(pool, 2, sit_down, &s);
+    CHECK(sched_setaffinity(0, sizeof(s.one), &s.one) == 0);
+    uint64_t end = ipu_now_ns() + limit_ns;
+    while (atomic_load(&s.sits) && !atomic_load(&s.left) && ipu_now_ns() < end) {
+        ipu_pool_run(pool, 2, work_there, &s);
+    }
+    CHECK(atomic_load(&s.sits) && atomic_load(&s.left));
+    CHECK(sched_setaffinity(0, sizeof(s.all), &s.all) == 0);
+    ipu_pool_free(&ctx, pool);
+}
+
 /* --- memory nodes ----------------------------------------------------------------- */
 
 static void
@@ -545,6 +611,7 @@ main(void)
     test_cores();
     test_affinity();
     test_pins();
+    test_shared_core();
     test_nodes();
     return CHECK_DONE();
 }
