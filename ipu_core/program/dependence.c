@@ -72,14 +72,13 @@ state_of(finder *f, ipu_place place, place_state **out)
 static bool
 reads_rows(const ipu_kernel_spec *spec, uint32_t input)
 {
-    return spec->rows.run != NULL && ipu_kernel_reads_rows(&spec->rows, input) &&
-           !spec->rows.is_scattered;
+    return spec->rows.run != NULL && ipu_kernel_reads_rows(&spec->rows, input);
 }
 
 static bool
 writes_rows(const ipu_kernel_spec *spec)
 {
-    return spec->rows.run != NULL && !spec->rows.is_scattered;
+    return spec->rows.run != NULL;
 }
 
 static ipu_status

@@ -38,7 +38,7 @@ typedef struct worth {
     double part;   /* by rows, if it takes longer the kernel shares out its own work */
 } worth;
 
-static const worth where_faster = {3000.0, 3000.0, 12000.0, 24000.0, 60000.0};
+static const worth where_faster = {3000.0, 3000.0, 12000.0, 12000.0, 60000.0};
 static const worth everywhere = {0.0, 10.0, 1e9, 10.0, 1e18};
 
 enum { NO_CHAIN = 0 };
@@ -294,11 +294,14 @@ build_by_rows(builder *b, uint32_t first)
 
 /* --- by tasks --------------------------------------------------------------------- */
 
-/* A task, with what it is sorted by. */
+/* A task, with what it is sorted by. Parts of one instruction have bins of their own,
+ * one after another: threads that share out another instruction in its order have the
+ * same rows of it in their caches. */
 typedef struct sized_task {
     ipu_region_task task;
     double work;
     uint32_t number;
+    int32_t bin; /* -1: any */
 } sized_task;
 
 static bool
@@ -335,18 +338,42 @@ compare_tasks(const void *left, const void *right)
                                : ipu_compare(a->number, b->number);
 }
 
-/* A pool gives each thread an equal number of tasks, in their order. So that these are
- * about equal work the sorted tasks go round the bins, forth and back, and bin comes
- * after bin. */
-static void
-deal(const sized_task *sorted, uint32_t count, ipu_region_task *out)
+typedef struct task_bin {
+    uint32_t count;
+    double work;
+} task_bin;
+
+static int32_t
+emptiest(const task_bin bins[BINS])
 {
+    int32_t best = 0;
+    for (int32_t i = 1; i < BINS; i++) {
+        bool same = bins[i].count == bins[best].count;
+        if (bins[i].count < bins[best].count ||
+            (same && bins[i].work < bins[best].work)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* A pool gives each thread an equal number of tasks, in their order. So that these are
+ * about equal work, each of the sorted tasks goes into a bin of few tasks and little
+ * work, and bin comes after bin. */
+static void
+deal(sized_task *sorted, uint32_t count, ipu_region_task *out)
+{
+    task_bin bins[BINS] = {0};
     uint32_t next = 0;
-    for (uint32_t bin = 0; bin < BINS; bin++) {
+    for (uint32_t i = 0; i < count; i++) {
+        sized_task *task = &sorted[i];
+        task->bin = task->bin >= 0 ? task->bin : emptiest(bins);
+        bins[task->bin].count++;
+        bins[task->bin].work += task->work;
+    }
+    for (int32_t bin = 0; bin < BINS; bin++) {
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t turn = i % (2 * BINS);
-            uint32_t its_bin = turn < BINS ? turn : 2 * BINS - 1 - turn;
-            if (its_bin == bin) {
+            if (sorted[i].bin == bin) {
                 out[next++] = sorted[i].task;
             }
         }
@@ -393,8 +420,11 @@ add_parts(const builder *b, uint32_t at, uint32_t instruction, sized_task *tasks
     for (int64_t part = 0; part < parts; part++) {
         int64_t end = ipu_row_cut(rows->count, grain, part + 1, parts);
         if (end > begin) {
-            tasks[*count] = (sized_task){
-                {instruction, 1, begin, end}, work_of(b, item) / (double)parts, *count};
+            int32_t bin = parts < BINS ? -1 : (int32_t)(part * BINS / parts);
+            tasks[*count] = (sized_task){{instruction, 1, begin, end},
+                                         work_of(b, item) / (double)parts,
+                                         *count,
+                                         bin};
             (*count)++;
         }
         begin = end;
@@ -419,7 +449,7 @@ list_tasks(const builder *b, uint32_t first_placed, uint32_t base, sized_task *t
         bool same = is_open && (b->chains[item] == chain ||
                                 tasks[count - 1].work < b->worth.small / 2);
         if (!same) {
-            tasks[count] = (sized_task){{instruction, 0, 0, 0}, 0.0, count};
+            tasks[count] = (sized_task){{instruction, 0, 0, 0}, 0.0, count, -1};
             count++;
         }
         tasks[count - 1].task.count++;

@@ -35,13 +35,6 @@ use_of(const ipu__checker *c, size_t at, uint32_t index)
                  is_output || ipu_kernel_reads_rows(&spec_of(c, at)->rows, index)};
 }
 
-/* Its rows are not shares of bytes: others find rows of their own there. */
-static bool
-is_scattered(const ipu__checker *c, size_t at)
-{
-    return spec_of(c, at)->rows.is_scattered;
-}
-
 /* Whether parts of two instructions, or of one, can run at the same time. */
 static ipu_status
 check_parts(ipu__checker *c, size_t one, size_t other)
@@ -54,9 +47,7 @@ check_parts(ipu__checker *c, size_t one, size_t other)
             bool is_written = (a.is_output || b.is_output) && !is_same &&
                               ipu__verify_share(c, a.place, a.bytes, b.place, b.bytes);
             bool is_apart = a.by_rows && b.by_rows && a.bytes == b.bytes &&
-                            ipu__verify_same_place(a.place, b.place) &&
-                            (one == other || (!is_scattered(c, one) &&
-                                              !is_scattered(c, other)));
+                            ipu__verify_same_place(a.place, b.place);
             REQUIRE(c, !is_written || is_apart,
                     "a part of its region needs rows of another part");
         }

@@ -53,15 +53,13 @@ typedef ipu_status ipu_kernel_rows_fn(const ipu_kernel_call *call, int64_t begin
                                       int64_t end);
 
 /* How parts of the results are made apart: by rows, which are equal shares of each
- * result's bytes, outermost dimension first. */
+ * result's bytes, outermost dimension first, or panel after panel. */
 typedef struct ipu_kernel_rows {
     ipu_kernel_rows_fn *run; /* NULL: the results are made at once */
     int64_t count;           /* of rows */
     uint64_t inputs; /* bit i: input i has as many rows, and a part reads its own */
     int64_t grain;   /* parts are best of so many rows, or a multiple, ... */
     int64_t least;   /* ... and not of fewer than that */
-    bool is_scattered; /* results are in panels: their rows are not shares of their bytes,
-                          nor are those of an accumulator */
     size_t workspace_bytes; /* of one part */
 } ipu_kernel_rows;
 

@@ -298,10 +298,9 @@ ipu__choose_widened(const ipu__preparation *p)
     IPU_TRY(wide_types(p, spec->inputs, spec->input_count, &inner->inputs));
     IPU_TRY(wide_types(p, spec->outputs, spec->output_count, &inner->outputs));
     IPU_TRY(ipu_kernel_prepare(p->ctx, p->arena, inner, p->variant, p->cpu));
-    int64_t row =
-        inner->rows.run == NULL || inner->rows.count == 0 || inner->rows.is_scattered
-            ? -1
-            : floats_of_row(spec, inner);
+    int64_t row = inner->rows.run == NULL || inner->rows.count == 0
+                      ? -1
+                      : floats_of_row(spec, inner);
     spec->workspace_bytes = 0;
     if (row >= 0) {
         int64_t grain = ipu__max(1, inner->rows.grain);

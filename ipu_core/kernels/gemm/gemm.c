@@ -15,6 +15,8 @@ enum {
     /* rows that are worth a part of their own */
     LEAST_ROWS = 8,
     LEAST_LARGE_ROWS = 32,
+    LEAST_SHARE_ROWS = 64,
+    LEAST_SHARE = 1 << 18,   /* multiply-adds */
     LARGE_WEIGHTS = 1 << 16, /* floats: more do not stay in the second-level cache */
     LARGE_UPDATE = 1 << 24   /* multiply-adds: work for all threads */
 };
@@ -25,6 +27,7 @@ typedef struct gemm_plan {
     bool wide;    /* float64 */
     bool own;     /* our own tiles, otherwise BLIS */
     bool at_once; /* sums go from the registers into the update or the accumulator */
+    int64_t shares; /* of each panel of a result in panels: equal numbers of rows */
     ipu__sgd_rule rule;
     ipu_cpu_class cpu;
     ipu__own_plan own_plan;
@@ -99,6 +102,23 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
     return IPU_OK;
 }
 
+/* Shares [begin, end) of the panels of a result, panel after panel. */
+static void
+run_shares(const ipu__own_call *own, int64_t columns, int64_t shares, int64_t begin,
+           int64_t end, float *workspace)
+{
+    const int64_t rows = own->matmul->m / shares;
+    for (int64_t next; begin < end; begin = next) {
+        int64_t first = begin % shares;
+        bool whole = first == 0 && end - begin >= shares;
+        next = whole ? end - end % shares : ipu__min(end, begin - first + shares);
+        int64_t last = whole ? shares : first + next - begin;
+        ipu__rectangle part = {first * rows, last * rows, begin / shares * columns,
+                               ipu__ceil_div(next, shares) * columns};
+        ipu__own_rectangle(own, 0, &part, workspace);
+    }
+}
+
 /* Rows [begin, end) of one matrix by our own tiles. */
 static ipu_status
 run_part(const ipu_kernel_call *call, const gemm_buffers *buffers,
@@ -107,7 +127,12 @@ run_part(const ipu_kernel_call *call, const gemm_buffers *buffers,
     const gemm_plan *plan = call->spec->prepared;
     ipu__own_call own = own_call(plan, buffers, finish);
     ipu__rectangle part = {begin, end, 0, plan->product.n};
-    ipu__own_rectangle(&own, 0, &part, buffers->workspace);
+    if (plan->shares > 0) {
+        run_shares(&own, call->spec->panels.columns, plan->shares, begin, end,
+                   buffers->workspace);
+    } else {
+        ipu__own_rectangle(&own, 0, &part, buffers->workspace);
+    }
     return IPU_OK;
 }
 
@@ -374,11 +399,27 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     return IPU_OK;
 }
 
+/* A weight in panels is updated by shares of them: the thread that updates a panel then
+ * has it in its cache when it multiplies by it in the next step. */
+static int64_t
+shares_of(const gemm_plan *plan, const ipu_kernel_panels *panels)
+{
+    const int64_t work = plan->product.m * plan->product.k * panels->columns;
+    int64_t shares = 1;
+    for (int64_t more = 2; plan->product.m % more == 0 &&
+                           plan->product.m / more >= LEAST_SHARE_ROWS &&
+                           work / more >= LEAST_SHARE;
+         more *= 2) {
+        shares = more;
+    }
+    return shares;
+}
+
 /* One matrix by our own tiles can be made row by row. Each part packs all of B, so a
  * large update, and a large product whose A is read by columns, as a weight's gradient,
  * is shared out by its own cut, which makes fewer parts. */
 static void
-offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run)
+offer_rows(ipu_kernel_spec *spec, gemm_plan *plan, ipu_kernel_rows_fn *run)
 {
     const ipu__matmul *product = &plan->product;
     const ipu__own_plan *own = &plan->own_plan;
@@ -394,13 +435,16 @@ offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run
     spec->rows = (ipu_kernel_rows){.run = run,
                                    .count = product->m,
                                    .grain = plan->at_once ? tile : 1,
-                                   .is_scattered = spec->panels.result,
                                    .least = plan->at_once ? 2 * tile
                                             : is_large    ? LEAST_LARGE_ROWS
                                                           : LEAST_ROWS,
                                    .workspace_bytes =
                                        (size_t)ipu__own_scratch(own) * sizeof(float)};
-    if (product->a_col == 1) {
+    if (spec->panels.result) {
+        plan->shares = shares_of(plan, &spec->panels);
+        spec->rows.count = product->n / spec->panels.columns * plan->shares;
+        spec->rows.grain = spec->rows.least = 1;
+    } else if (product->a_col == 1) {
         spec->rows.inputs |= 1ULL << ipu__matmul_left(spec);
     }
     if (spec->op == IPU_OP_ID_MATMUL_ACCUMULATE) {
