@@ -174,6 +174,7 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #if defined(__x86_64__)
 #define VECTOR_PLUS_32(a, b) ((a) + (b))
 #define VECTOR_PLUS_64(a, b) ((a) + (b))
+#define VECTOR_TIMES_64(a, b) ((a) * (b))
 /* min and max give the second of equal ones, and where one is NaN */
 #define EXTREME(which, kind, a, b) \
     _mm256_blendv_##kind(_mm256_##which##_##kind(a, b), a, \
@@ -203,6 +204,10 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define MASKED_64(x, mask) \
     _mm256_maskload_epi64((const long long *)(const void *)(x), mask)
 
+#define HALVE_VECTORS(count, width, step) \
+    for (int32_t k = 0; 2 * (width) <= (count) && k < (width); k++) { \
+        lane[k] = step(lane[k], lane[k + (width)]); \
+    }
 #define ROWS_OF_VECTORS(name, type, bits, first, step) \
     typedef type vector_##name __attribute__((vector_size(32))); \
     /* the first n lanes from x, among `nothing` */ \
@@ -214,11 +219,9 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     } \
     IPU_TARGET_AVX2 IPU_INLINE type joined_##name(vector_##name *lane, int32_t count) \
     { \
-        for (int32_t width = count / 2; width > 0; width /= 2) { \
-            for (int32_t k = 0; k < width; k++) { \
-                lane[k] = step(lane[k], lane[k + width]); \
-            } \
-        } \
+        HALVE_VECTORS(count, 4, step) \
+        HALVE_VECTORS(count, 2, step) \
+        HALVE_VECTORS(count, 1, step) \
         lane[0] = step(lane[0], (vector_##name)SWAPPED_4(lane[0])); \
         lane[0] = step(lane[0], (vector_##name)SWAPPED_2(lane[0])); \
         if (sizeof(type) == 4) { \
@@ -231,7 +234,8 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     { \
         enum { EACH = 32 / sizeof(type), COUNT = LANES / EACH }; \
         const type *x = elements; \
-        const vector_##name nothing = (vector_##name){0} + (type)(first); \
+        const vector_##name nothing = \
+            (vector_##name){0} + NOT_CONSTANT(first, type, n); \
         vector_##name lane[COUNT]; \
         (void)readable; \
         for (int32_t k = 0; k < COUNT; k++) { \
@@ -423,7 +427,7 @@ BOTH_SETS_32(sum_f32, float, 0.0f, PLUS)
 BOTH_SETS_64(sum_f64, double, 0.0, PLUS)
 BOTH_SETS_HALF(sum, float, 0.0f, 0, PLUS)
 BOTH_SETS(prod_f32, double, float, LANES, 1.0, TIMES)
-BOTH_SETS(prod_f64, double, double, LANES, 1.0, TIMES)
+BOTH_SETS_64(prod_f64, double, 1.0, TIMES)
 BOTH_SETS_HALF(prod, double, 1.0, 0x3c00, TIMES)
 BOTH_SETS_32(max_f32, float, -INFINITY, LARGER)
 BOTH_SETS_64(max_f64, double, -INFINITY, LARGER)
