@@ -56,6 +56,7 @@ ipu_choose_fn ipu__choose_elementwise;
 #endif
 #else
 #define IPU_TARGET_AVX2
+#define IPU_TARGET_AVX512
 #endif
 /* Where a thing has a form for each class: name_avx512, name_avx2, or `base` for the base
  * instruction set. */

@@ -10,6 +10,10 @@
 
 #include "kernels/reduce/reduce_fold_impl.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 enum {
     BLOCK = 1024,      /* of a row */
     STRIP = 256,       /* results that are found side by side */
@@ -43,14 +47,60 @@ typedef struct place_functions {
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
     }
 
+/* The first of n elements that is `value`; n: none is. */
+#define FIND_generic(name, element, number) \
+    static int64_t find_##name(const element *x, int64_t n, element value) \
+    { \
+        int64_t i = 0; \
+        for (; i + IPU_FOLD_LANES(element) <= n; i += IPU_FOLD_LANES(element)) { \
+            number any = 0; \
+            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
+                any |= (number)(x[i + j] == value); \
+            } \
+            if (any != 0) { \
+                break; \
+            } \
+        } \
+        while (i < n && x[i] != value) { \
+            i++; \
+        } \
+        return i; \
+    }
+#if defined(__x86_64__)
+#define FIND_avx2(name, element, number) \
+    typedef element vector_##name __attribute__((vector_size(32))); \
+    IPU_TARGET_AVX2 IPU_INLINE uint64_t equal_##name(const element *x, \
+                                                     vector_##name values) \
+    { \
+        vector_##name some; \
+        memcpy(&some, x, sizeof some); \
+        return (uint32_t)_mm256_movemask_epi8((__m256i)(some == values)); \
+    } \
+    IPU_TARGET_AVX2 static int64_t find_##name(const element *x, int64_t n, \
+                                               element value) \
+    { \
+        enum { EACH = 32 / sizeof(element) }; \
+        vector_##name values = (vector_##name){0} + value; \
+        int64_t i = 0; \
+        for (; i + 2 * EACH <= n; i += 2 * EACH) { \
+            uint64_t equal = equal_##name(x + i, values) | \
+                             equal_##name(x + i + EACH, values) << 32; \
+            if (equal != 0) { \
+                return i + __builtin_ctzll(equal) / (int64_t)sizeof(element); \
+            } \
+        } \
+        while (i < n && x[i] != value) { \
+            i++; \
+        } \
+        return i; \
+    }
+#else
+#define FIND_avx2 FIND_generic
+#endif
+
 /* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
  * place of y, which stands before it; BEYOND compares numbers alone. */
-#define PLACES(name, target, element, number, worst, BETTER, BEYOND) \
-    static bool better_##name(const void *elements, int64_t i, int64_t best) \
-    { \
-        const element *x = elements; \
-        return BETTER(x[i], x[best]); \
-    } \
+#define IN_ROWS(name, set, target, element, number, worst, BETTER, BEYOND) \
     /* of at least IPU_FOLD_LANES(element) elements */ \
     target static element extreme_##name(const element *x, int64_t n) \
     { \
@@ -79,23 +129,7 @@ typedef struct place_functions {
         HALVE(element, 1, BEYOND) \
         return lane[0]; \
     } \
-    target static int64_t find_##name(const element *x, int64_t n, element value) \
-    { \
-        int64_t i = 0; \
-        for (; i + IPU_FOLD_LANES(element) <= n; i += IPU_FOLD_LANES(element)) { \
-            number any = 0; \
-            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
-                any |= (number)(x[i + j] == value); \
-            } \
-            if (any != 0) { \
-                break; \
-            } \
-        } \
-        while (i < n && x[i] != value) { \
-            i++; \
-        } \
-        return i; \
-    } \
+    FIND_##set(name, element, number) \
     static int64_t row_##name(const void *elements, int64_t n) \
     { \
         const element *x = elements; \
@@ -121,6 +155,12 @@ typedef struct place_functions {
         } \
         int64_t place = block + find_##name(x + block, n - block, most); \
         return place < n ? place : 0; /* nothing but NaN */ \
+    }
+#define IN_COLUMNS(name, target, element, number, BETTER) \
+    static bool better_##name(const void *elements, int64_t i, int64_t best) \
+    { \
+        const element *x = elements; \
+        return BETTER(x[i], x[best]); \
     } \
     target static void step_##name(void *extremes, void *rows, const void *elements, \
                                    int64_t n, int64_t r, int64_t end, int64_t apart) \
@@ -156,19 +196,29 @@ typedef struct place_functions {
 #define ABOVE_OR_NAN(x, y) (!((x) <= (y)) & ((x) == (x)))
 #define BELOW_OR_NAN(x, y) (!((x) >= (y)) & ((x) == (x)))
 
-#define FORM(name) {row_##name, better_##name, step_##name, join_##name}
-#define BOTH_SETS(name, element, number, worst, BETTER, BEYOND) \
-    PLACES(name##_generic, , element, number, worst, BETTER, BEYOND) \
-    PLACES(name##_avx2, IPU_TARGET_AVX2, element, number, worst, BETTER, BEYOND) \
-    static const place_functions name[2] = {FORM(name##_generic), FORM(name##_avx2)};
+/* Columns are no faster with AVX-512. */
+#define FORM(rows, columns) \
+    {row_##rows, better_##columns, step_##columns, join_##columns}
+#define ALL_SETS(name, element, number, worst, BETTER, BEYOND) \
+    IN_ROWS(name##_generic, generic, , element, number, worst, BETTER, BEYOND) \
+    IN_ROWS(name##_avx2, avx2, IPU_TARGET_AVX2, element, number, worst, BETTER, \
+            BEYOND) \
+    IN_ROWS(name##_avx512, avx2, IPU_TARGET_AVX512, element, number, worst, BETTER, \
+            BEYOND) \
+    IN_COLUMNS(name##_generic, , element, number, BETTER) \
+    IN_COLUMNS(name##_avx2, IPU_TARGET_AVX2, element, number, BETTER) \
+    static const place_functions name[] = { \
+        [IPU_CPU_GENERIC] = FORM(name##_generic, name##_generic), \
+        [IPU_CPU_AVX2] = FORM(name##_avx2, name##_avx2), \
+        [IPU_CPU_AVX512] = FORM(name##_avx512, name##_avx2)};
 
-BOTH_SETS(max_f32, float, int32_t, -INFINITY, ABOVE_OR_NAN, ABOVE)
-BOTH_SETS(max_f64, double, int64_t, -(double)INFINITY, ABOVE_OR_NAN, ABOVE)
-BOTH_SETS(min_f32, float, int32_t, INFINITY, BELOW_OR_NAN, BELOW)
-BOTH_SETS(min_f64, double, int64_t, (double)INFINITY, BELOW_OR_NAN, BELOW)
+ALL_SETS(max_f32, float, int32_t, -INFINITY, ABOVE_OR_NAN, ABOVE)
+ALL_SETS(max_f64, double, int64_t, -(double)INFINITY, ABOVE_OR_NAN, ABOVE)
+ALL_SETS(min_f32, float, int32_t, INFINITY, BELOW_OR_NAN, BELOW)
+ALL_SETS(min_f64, double, int64_t, (double)INFINITY, BELOW_OR_NAN, BELOW)
 #define INTEGERS(NAME, suffix, type, bits, least, greatest) \
-    BOTH_SETS(max_##suffix, type, int##bits##_t, least, ABOVE, ABOVE) \
-    BOTH_SETS(min_##suffix, type, int##bits##_t, greatest, BELOW, BELOW)
+    ALL_SETS(max_##suffix, type, int##bits##_t, least, ABOVE, ABOVE) \
+    ALL_SETS(min_##suffix, type, int##bits##_t, greatest, BELOW, BELOW)
 IPU_INTEGER_LIST(INTEGERS)
 
 #define OF(dtype, name) [IPU_DTYPE_##dtype] = {max_##name, min_##name}
@@ -426,13 +476,16 @@ ipu_choose_argmax(const ipu__preparation *p)
     ipu_kernel_spec *spec = p->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
     ipu_dtype dtype = spec->inputs[0].dtype;
-    bool avx2 = p->cpu >= IPU_CPU_AVX2;
+    static const char *const names[][2] = {
+        [IPU_CPU_GENERIC] = {"place_strips_generic", "place_rows_generic"},
+        [IPU_CPU_AVX2] = {"place_strips_avx2", "place_rows_avx2"},
+        [IPU_CPU_AVX512] = {"place_strips_avx2", "place_rows_avx512"}};
     place_plan *plan;
     if (table[dtype][0] == NULL) {
         return IPU_OK; /* bool */
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->of = &table[dtype][spec->op == IPU_OP_ID_ARGMIN][avx2];
+    plan->of = &table[dtype][spec->op == IPU_OP_ID_ARGMIN][p->cpu];
     plan->cpu = p->cpu;
     plan->half = dtype == IPU_DTYPE_FLOAT16;
     plan->wide = spec->outputs[0].dtype == IPU_DTYPE_INT64;
@@ -454,8 +507,6 @@ ipu_choose_argmax(const ipu__preparation *p)
         spec->workspace_bytes = (size_t)(plan->outer * plan->parts) * sizeof(int64_t);
     }
     spec->run = run;
-    spec->kernel_name = plan->inner == 1
-                            ? (avx2 ? "place_rows_avx2" : "place_rows_generic")
-                            : (avx2 ? "place_strips_avx2" : "place_strips_generic");
+    spec->kernel_name = names[p->cpu][plan->inner == 1];
     return IPU_OK;
 }
