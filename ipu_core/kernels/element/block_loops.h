@@ -441,6 +441,7 @@ UNARY(to_odd_f64_f32, float, double, ipu__float_to_odd(x))
     F(NEG, ONE, SAME, f16, x ^ 0x8000u) \
     F(ABS, ONE, SAME, f16, x & 0x7fffu) \
     F(RELU, ONE, SAME, f16, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */ \
+    F(RELU_GRAD, TWO, SAME, f16, (uint16_t)(x - 1u) < 0x7c00u ? y : 0) \
     F(IS_NAN, ONE, TEST, f16, (x & 0x7fffu) > 0x7c00u) \
     F(IS_INF, ONE, TEST, f16, (x & 0x7fffu) == 0x7c00u) \
     F(IS_FINITE, ONE, TEST, f16, (x & 0x7fffu) < 0x7c00u)
