@@ -7,6 +7,9 @@ The numbers are TensorFlow 2.21's: the slow tier runs the same programs on it
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from ipu import tf
@@ -42,6 +45,19 @@ def test_points_that_are_named_twice() -> None:
     assert v.numpy().tolist() == [-4, 32, 3]
     v.scatter_nd_update([[2], [2]], [7, 8])
     assert v.numpy().tolist() == [-4, 32, 8]
+
+
+@pytest.mark.parametrize("inner", [3, 70, 300, 5000])
+@pytest.mark.parametrize("slices", [2, 19, 700])
+def test_sums_of_halves_are_rounded_once(slices: int, inner: int) -> None:
+    rng = np.random.default_rng(inner)
+    index = rng.integers(0, slices, 23)[:, None]
+    x: Any = rng.standard_normal((slices, inner)).astype("f2")
+    updates = rng.standard_normal((23, inner)).astype("f2")
+    want: Any = x.astype("f4")
+    np.add.at(want, index[:, 0], updates.astype("f4"))
+    got = tf.tensor_scatter_nd_add(x, index, updates)
+    np.testing.assert_array_equal(got, want.astype("f2"))
 
 
 def test_rows_as_a_tensor() -> None:

@@ -12,7 +12,7 @@
  *
  * Sums and products of float16 are held in float32: the numbers of slices are sorted,
  * so that the updates of one stand together, in their order, and each slice is read and
- * rounded once. Tasks are such groups. Short slices are widened all at once. */
+ * rounded once. Tasks are such groups. Short or few slices are widened all at once. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -25,7 +25,9 @@ enum {
     RANGES = 4,           /* of slices */
     LARGE_BYTES = 262144, /* a tensor worth more than one task */
     LEAST_BYTES = 64,     /* a slice that is worth a look at all indices by each task */
-    SHORT_SLICE = 16,     /* halves of one, that are held in float32 for all slices */
+    SHORT_SLICE = 16,     /* halves of one, that are held in float32 for all slices, or */
+    FEW_ELEMENTS = 16384, /* ... of all slices, of which each has no more than ... */
+    WIDE_ELEMENTS = 4096, /* halves of updates that are widened at once */
     WIDE_STRIP = 256,     /* halves */
     BINS = 4096,          /* a power of 2 */
     TASK_ELEMENTS = 16384
@@ -511,10 +513,10 @@ run_halves(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* The same where slices are short, and about as many as the updates: all of them are
- * widened, joined, and narrowed again. */
+/* The same where slices are short or few, and about as many as the updates: all of them
+ * are widened, joined, and narrowed again. */
 static ipu_status
-run_short_halves(const ipu_kernel_call *call)
+run_few_halves(const ipu_kernel_call *call)
 {
     const scatter_plan *plan = call->spec->prepared;
     const ipu__points *points = &plan->of.points;
@@ -522,7 +524,9 @@ run_short_halves(const ipu_kernel_call *call)
     const uint16_t *updates = call->inputs[plan->updates];
     int64_t all = plan->of.slices * points->inner;
     int64_t numbers[IPU_SLICE_BLOCK];
-    float wide[IPU_SLICE_BLOCK * SHORT_SLICE];
+    const int64_t most =
+        ipu__min(IPU_SLICE_BLOCK, WIDE_ELEMENTS / ipu__max(points->inner, 1));
+    float wide[WIDE_ELEMENTS];
     float *total = call->workspace;
     scatter_job job = {.call = call, .plan = plan};
     slice_counts counts;
@@ -532,8 +536,8 @@ run_short_halves(const ipu_kernel_call *call)
     } else {
         memset(total, 0, (size_t)all * sizeof *total);
     }
-    for (int64_t i = 0; i < points->count; i += IPU_SLICE_BLOCK) {
-        int64_t n = ipu__min(points->count - i, IPU_SLICE_BLOCK);
+    for (int64_t n, i = 0; i < points->count; i += n) {
+        n = ipu__min(points->count - i, most);
         if (!ipu__slice_numbers(points, indices, i, n, numbers)) {
             return ipu__blocks_check(call, &plan->of, indices);
         }
@@ -548,9 +552,11 @@ run_short_halves(const ipu_kernel_call *call)
             plan->join(total, wide, numbers, n, points->inner, points->inner);
             continue;
         }
-        for (int64_t j = 0; j < n * points->inner; j++) {
-            total[numbers[j / points->inner] * points->inner + j % points->inner] *=
-                wide[j];
+        for (int64_t k = 0; k < n; k++) {
+            float *to = total + numbers[k] * points->inner;
+            for (int64_t j = 0; j < points->inner; j++) {
+                to[j] *= wide[k * points->inner + j];
+            }
         }
     }
     end_long_slices(plan, &counts, total, points->inner);
@@ -645,7 +651,9 @@ ipu_choose_scatter_nd(const ipu__preparation *p)
     plan->cpu = p->cpu;
     plan->step = step;
     plan->copies = step == IPU_OP_ID_IDENTITY;
-    if (holds_wide && of.blocks == 1 && of.points.inner <= SHORT_SLICE
+    const bool is_few = of.slices * of.points.inner <= FEW_ELEMENTS
+                        && of.points.inner <= WIDE_ELEMENTS;
+    if (holds_wide && of.blocks == 1 && (of.points.inner <= SHORT_SLICE || is_few)
         && of.slices <= 4 * of.points.count) {
         plan->join = step == IPU_OP_ID_ADD ? addition_of(IPU_DTYPE_FLOAT32, p->cpu)
                                            : NULL;
@@ -658,7 +666,7 @@ ipu_choose_scatter_nd(const ipu__preparation *p)
             plan->parts = 1;
             plan_counts(plan, spec);
         }
-        spec->run = run_short_halves;
+        spec->run = run_few_halves;
         spec->kernel_name = "join_widened";
         return IPU_OK;
     }
