@@ -14,8 +14,8 @@
 #include "kernels/reduce/softmax_impl.h"
 
 enum {
-    BATCH_ELEMENTS = 1024,
-    BATCH_ROWS = 128,
+    BATCH_ELEMENTS = IPU_BATCH_ELEMENTS,
+    BATCH_ROWS = IPU_BATCH_ROWS,
     TASK_ELEMENTS = 4096,
     LONG_ROW = 512 /* elements from which on a row is worth a loop of its own */
 };
@@ -319,9 +319,7 @@ static void
 wide_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
 {
     const softmax_plan *plan = call->spec->prepared;
-    for (int64_t r = first; r < first + rows; r++) {
-        ipu__wide_softmax_row(&plan->wide, call, r, plan->classes);
-    }
+    ipu__wide_softmax_rows(&plan->wide, call, first, rows, plan->classes);
 }
 
 static void

@@ -2,7 +2,8 @@
  *
  * Rows of float64 for softmax_fast.c. exp and log are those of the element-wise ops, sums
  * and maxima those of the reductions. A row is shifted by its maximum; the result may
- * overwrite the logits. */
+ * overwrite the logits. Short rows of softmax and log_softmax go through each step
+ * together. */
 #include <math.h>
 
 #include "kernels/math/wide_math.h"
@@ -11,9 +12,13 @@
 enum { PART = 512 }; /* elements that lie on the stack */
 
 struct ipu__wide_rows {
-    /* x - max - more */
-    void (*shift)(double *out, const double *x, double max, double more, int64_t n);
-    void (*divide)(double *x, double sum, int64_t n);
+    /* x - max */
+    void (*shift)(double *out, const double *x, const double *max, int64_t rows,
+                  int64_t n);
+    /* x - max - log_sum */
+    void (*log_shift)(double *out, const double *x, const double *max,
+                      const double *log_sum, int64_t rows, int64_t n);
+    void (*divide)(double *x, const double *sum, int64_t rows, int64_t n);
     /* labels * (log_sum - (x - max)) */
     void (*terms)(double *out, const double *labels, const double *x, double max,
                   double log_sum, int64_t n);
@@ -23,12 +28,29 @@ struct ipu__wide_rows {
 };
 
 /* 0 * infinity has to be 0. */
+#define EACH_ROW(target, name, parameters, first, ...) \
+    target static void name parameters \
+    { \
+        for (int64_t r = 0; r < rows; r++) { \
+            first IPU_INDEPENDENT for (int64_t j = r * n; j < r * n + n; j++) \
+            { \
+                __VA_ARGS__ \
+            } \
+        } \
+    }
 #define ROWS(suffix, target) \
-    IPU_LOOP(target, shift_##suffix, \
-             (double *out, const double *x, double max, double more, int64_t n), \
-             out[j] = x[j] - max - more;) \
-    IPU_LOOP(target, divide_##suffix, (double *x, double sum, int64_t n), \
-             x[j] /= sum;) \
+    EACH_ROW(target, shift_##suffix, \
+             (double *out, const double *x, const double *max, int64_t rows, \
+              int64_t n), \
+             const double most = max[r];, out[j] = x[j] - most;) \
+    EACH_ROW(target, log_shift_##suffix, \
+             (double *out, const double *x, const double *max, const double *log_sum, \
+              int64_t rows, int64_t n), \
+             const double most = max[r]; const double more = log_sum[r]; \
+             , out[j] = x[j] - most - more;) \
+    EACH_ROW(target, divide_##suffix, \
+             (double *x, const double *sum, int64_t rows, int64_t n), \
+             const double total = sum[r];, x[j] /= total;) \
     IPU_LOOP(target, terms_##suffix, \
              (double *out, const double *labels, const double *x, double max, \
               double log_sum, int64_t n), \
@@ -37,8 +59,9 @@ struct ipu__wide_rows {
     IPU_LOOP(target, weigh_##suffix, \
              (double *x, const double *labels, double sum, double weight, int64_t n), \
              x[j] = x[j] / sum * weight - labels[j];) \
-    static const ipu__wide_rows rows_##suffix = {shift_##suffix, divide_##suffix, \
-                                                 terms_##suffix, weigh_##suffix};
+    static const ipu__wide_rows rows_##suffix = {shift_##suffix, log_shift_##suffix, \
+                                                 divide_##suffix, terms_##suffix, \
+                                                 weigh_##suffix};
 ROWS(generic, )
 #if defined(__x86_64__)
 ROWS(avx2, IPU_TARGET_AVX2)
@@ -52,6 +75,8 @@ ipu__wide_softmax_prepare(ipu__wide_softmax *plan, ipu_cpu_class cpu)
     plan->max = ipu__fold_of(IPU_OP_ID_MAX, IPU_DTYPE_FLOAT64, cpu);
     plan->sum = ipu__fold_of(IPU_OP_ID_SUM, IPU_DTYPE_FLOAT64, cpu);
     ipu__block_prepare(&plan->exp, IPU_OP_ID_EXP, IPU_DTYPE_FLOAT64, IPU_DTYPE_FLOAT64,
+                       cpu);
+    ipu__block_prepare(&plan->log, IPU_OP_ID_LOG, IPU_DTYPE_FLOAT64, IPU_DTYPE_FLOAT64,
                        cpu);
 }
 
@@ -72,7 +97,7 @@ static void
 exp_below(const ipu__wide_softmax *plan, double *out, const double *x, double max,
           int64_t n)
 {
-    plan->loops->shift(out, x, max, 0.0, n);
+    plan->loops->shift(out, x, &max, 1, n);
     plan->exp.run(&plan->exp, out, out, NULL, NULL, n);
 }
 
@@ -104,9 +129,29 @@ dense_loss(const ipu__wide_softmax *plan, const double *labels, const double *x,
     return loss;
 }
 
-void
-ipu__wide_softmax_row(const ipu__wide_softmax *plan, const ipu_kernel_call *call,
-                      int64_t row, int64_t n)
+static void
+short_rows(const ipu__wide_softmax *plan, double *y, const double *x, bool is_log,
+           int64_t rows, int64_t n)
+{
+    double part[IPU_BATCH_ELEMENTS];
+    double max[IPU_BATCH_ROWS];
+    double sum[IPU_BATCH_ROWS];
+    double *powers = is_log ? part : y; /* y may lie where the logits are */
+    ipu__fold_rows(plan->max, max, x, rows, n, rows * n, sizeof *x);
+    plan->loops->shift(powers, x, max, rows, n);
+    plan->exp.run(&plan->exp, powers, powers, NULL, NULL, rows * n);
+    ipu__fold_rows(plan->sum, sum, powers, rows, n, rows * n, sizeof *x);
+    if (is_log) {
+        plan->log.run(&plan->log, sum, sum, NULL, NULL, rows);
+        plan->loops->log_shift(y, x, max, sum, rows, n);
+    } else {
+        plan->loops->divide(y, sum, rows, n);
+    }
+}
+
+static void
+one_row(const ipu__wide_softmax *plan, const ipu_kernel_call *call, int64_t row,
+        int64_t n)
 {
     const ipu_kernel_spec *spec = call->spec;
     const bool is_loss = spec->op == IPU_OP_ID_CROSS_ENTROPY ||
@@ -116,26 +161,43 @@ ipu__wide_softmax_row(const ipu__wide_softmax *plan, const ipu_kernel_call *call
     double *loss = (double *)call->outputs[0] + row;
     const double max = fold(plan->max, x, n);
     if (spec->op == IPU_OP_ID_LOG_SOFTMAX) {
-        double log_sum = log(sum_below(plan, x, max, n));
-        plan->loops->shift(y, x, max, log_sum, n);
+        double log_sum = ipu__log_f64(sum_below(plan, x, max, n));
+        plan->loops->log_shift(y, x, &max, &log_sum, 1, n);
         return;
     }
     exp_below(plan, y, x, max, n);
     const double sum = fold(plan->sum, y, n);
     if (spec->op == IPU_OP_ID_CROSS_ENTROPY) {
         const double *labels = (const double *)call->inputs[1] + row * n;
-        *loss = dense_loss(plan, labels, x, max, log(sum), n);
+        *loss = dense_loss(plan, labels, x, max, ipu__log_f64(sum), n);
         plan->loops->weigh(y, labels, sum, fold(plan->sum, labels, n), n);
         return;
     }
-    plan->loops->divide(y, sum, n);
+    plan->loops->divide(y, &sum, 1, n);
     if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
         int64_t label = ipu__integer_load(spec->inputs[1].dtype, call->inputs[1], row);
         bool is_class = label >= 0 && label < n; /* if not, OUTSIDE_IS_NAN */
-        *loss = is_class ? log(sum) - (x[label] - max) : NAN;
+        *loss = is_class ? ipu__log_f64(sum) - (x[label] - max) : NAN;
         for (int64_t j = 0; j < n && !is_class; j++) {
             y[j] = NAN;
         }
         y[is_class ? label : 0] -= 1.0;
+    }
+}
+
+void
+ipu__wide_softmax_rows(const ipu__wide_softmax *plan, const ipu_kernel_call *call,
+                       int64_t first, int64_t rows, int64_t n)
+{
+    const ipu_op op = call->spec->op;
+    const bool is_log = op == IPU_OP_ID_LOG_SOFTMAX;
+    if (rows > 1 && n <= PART && (is_log || op == IPU_OP_ID_SOFTMAX)) {
+        const double *x = (const double *)call->inputs[0] + first * n;
+        double *y = (double *)call->outputs[0] + first * n;
+        short_rows(plan, y, x, is_log, rows, n);
+        return;
+    }
+    for (int64_t r = first; r < first + rows; r++) {
+        one_row(plan, call, r, n);
     }
 }
