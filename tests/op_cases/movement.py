@@ -94,8 +94,15 @@ def transpose_cases() -> Iterator[Case]:
         ((13, 37, 129), (2, 0, 1)),
         ((13, 37, 129), (1, 0, 2)),
     )
+    tiles: tuple[tuple[Shape, tuple[int, ...]], ...] = (
+        ((35, 52), (1, 0)),
+        ((131, 3), (1, 0)),
+        ((3, 41, 2), (2, 0, 1)),
+        ((4, 47, 3), (0, 2, 1)),
+    )
     for dtype in ALL:
-        for shape, perm in table if dtype == "float32" else table[3:10:2]:
+        some = table if dtype == "float32" else table[3:10:2]
+        for shape, perm in some + tiles:
             oracle = lambda x, perm=perm: np.transpose(x, perm)  # noqa: E731
             label = f"{shape_label(shape)}_{''.join(map(str, perm))}"
             attrs = f"perm={ints(perm)}"

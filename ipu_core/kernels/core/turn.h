@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * out[i][j] = in[j][i] for i, j < 8, in the registers of AVX2. Rows in elements. */
+ * out[i][j] = in[j][i] for i, j < 8, in registers. Rows in elements. */
 #ifndef IPU_KERNELS_TURN_H
 #define IPU_KERNELS_TURN_H
 
@@ -32,6 +32,34 @@ ipu__turn_8x8(const float *in, int64_t in_row, float *out, int64_t out_row)
                          _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44));
         _mm256_storeu_ps(out + (i + 3) * out_row,
                          _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee));
+    }
+}
+
+/* The same of bytes, by the base instruction set. */
+IPU_INLINE void
+ipu__turn_8x8_bytes(const char *in, int64_t in_row, char *out, int64_t out_row)
+{
+    __m128i pairs[4];
+    __m128i fours[4];
+    for (int i = 0; i < 4; i++) { /* columns of two rows, then of four */
+        __m128i row = _mm_loadl_epi64((const __m128i *)(const void *)in);
+        __m128i next = _mm_loadl_epi64((const __m128i *)(const void *)(in + in_row));
+        pairs[i] = _mm_unpacklo_epi8(row, next);
+        in += 2 * in_row;
+    }
+    for (int i = 0; i < 2; i++) {
+        fours[i] = _mm_unpacklo_epi16(pairs[2 * i], pairs[2 * i + 1]);
+        fours[i + 2] = _mm_unpackhi_epi16(pairs[2 * i], pairs[2 * i + 1]);
+    }
+    for (int i = 0; i < 4; i += 2) {
+        __m128i both[2] = {_mm_unpacklo_epi32(fours[i], fours[i + 1]),
+                           _mm_unpackhi_epi32(fours[i], fours[i + 1])};
+        for (int k = 0; k < 2; k++) {
+            __m128i other = _mm_unpackhi_epi64(both[k], both[k]);
+            _mm_storel_epi64((__m128i *)(void *)out, both[k]);
+            _mm_storel_epi64((__m128i *)(void *)(out + out_row), other);
+            out += 2 * out_row;
+        }
     }
 }
 

@@ -18,7 +18,9 @@ enum {
     TILE = 16,
     LARGE_TILE = 64,       /* of 4 bytes, where a tensor is larger than the caches */
     LARGE_BYTES = 8 << 20,
-    CORNER = 8             /* elements each way that registers hold */
+    CORNER = 8,            /* elements each way that registers hold */
+    VECTOR_BYTES = 32,
+    SHORT_RUN_BYTES = 1024 /* longer ones by the C library */
 };
 
 /* One strided copy, prepared. Operand 0 is read, operand 1 is written. */
@@ -52,10 +54,11 @@ typedef struct plane {
     int64_t from_step;
 } plane;
 
+/* `p`: a plane on the stack, which no store of an element can change. */
 #define EACH_ROW(type, to_name, from_name, body) \
-    for (int64_t r = 0; r < p->rows; r++) { \
-        type *to_name = (type *)(void *)(p->to + r * p->to_row); \
-        const type *from_name = (const type *)(const void *)(p->from + r * p->from_row); \
+    for (int64_t r = 0; r < p.rows; r++) { \
+        type *to_name = (type *)(void *)(p.to + r * p.to_row); \
+        const type *from_name = (const type *)(const void *)(p.from + r * p.from_row); \
         body \
     }
 #define EACH(n, assignment) \
@@ -68,14 +71,47 @@ typedef struct plane {
         EACH_ROW(type, to, from, EACH(count, to[i] = from[i * from_step])) \
         return;
 
+/* Few columns that become rows. */
+#define APART(type, count) \
+    case count: { \
+        type *to = (type *)(void *)p.to; \
+        const type *from = (const type *)(const void *)p.from; \
+        IPU_INDEPENDENT \
+        for (int64_t r = 0; r < p.rows; r++) { \
+            EACH(count, to[i * to_step + r] = from[r * (count) + i]) \
+        } \
+        return; \
+    }
+/* Some elements by turn: one takes less than the loop's branch. */
+enum { SOME = 4 };
+#define STRIDED_ROW \
+    int64_t i = 0; \
+    for (; i + SOME <= n; i += SOME, from += SOME * from_step) { \
+        for (int32_t k = 0; k < SOME; k++) { \
+            to[i + k] = from[k * from_step]; \
+        } \
+    } \
+    for (; i < n; i++, from += from_step) { \
+        to[i] = *from; \
+    }
+
 /* The result's rows are contiguous, except the last form; steps that are constants
  * become shuffles. */
 #define PLANE(name, target, type) \
-    target static void plane_##name(const plane *p) \
+    target static void plane_##name(const plane p) \
     { \
-        int64_t from_step = p->from_step; \
-        int64_t to_step = p->to_step; \
-        int64_t n = p->n; \
+        int64_t from_step = p.from_step; \
+        int64_t to_step = p.to_step; \
+        int64_t n = p.n; \
+        if (p.from_row == n * (int64_t)sizeof(type) && from_step == 1 \
+            && p.to_row == (int64_t)sizeof(type)) { \
+            switch (n) { \
+                APART(type, 2) \
+                APART(type, 3) \
+            default: \
+                break; \
+            } \
+        } \
         if (to_step != 1) { \
             EACH_ROW(type, to, from, EACH(n, to[i * to_step] = from[i * from_step])) \
             return; \
@@ -97,7 +133,7 @@ typedef struct plane {
             EACH_ROW(type, to, from, EACH(n - 1, to[i] = from[2 * i]) \
                      to[n - 1] = from[2 * (n - 1)];) \
         } else { \
-            EACH_ROW(type, to, from, EACH(n, to[i] = *from; from += from_step)) \
+            EACH_ROW(type, to, from, STRIDED_ROW) \
         } \
     }
 #define BOTH_SETS(type) \
@@ -110,45 +146,56 @@ BOTH_SETS(uint64_t)
 
 #define RUN(bytes) \
     case bytes: \
-        for (int64_t r = 0; r < p->rows; r++) { \
-            memcpy(p->to + r * p->to_row, p->from + r * p->from_row, bytes); \
+        for (int64_t r = 0; r < p.rows; r++) { \
+            memcpy(p.to + r * p.to_row, p.from + r * p.from_row, bytes); \
         } \
         return;
 
 /* Rows that are contiguous on both sides, short ones by a few moves. */
-static void
-copy_runs(const plane *p, int64_t bytes)
-{
-    switch (bytes) {
-        RUN(1)
-        RUN(2)
-        RUN(3)
-        RUN(4)
-        RUN(6)
-        RUN(8)
-        RUN(12)
-        RUN(16)
-        RUN(24)
-        RUN(32)
-        RUN(48)
-        RUN(64)
-        RUN(96)
-        RUN(128)
-    default:
-        for (int64_t r = 0; r < p->rows; r++) {
-            memcpy(p->to + r * p->to_row, p->from + r * p->from_row, (size_t)bytes);
-        }
+#define RUNS(name, target) \
+    target static void runs_##name(const plane p, int64_t bytes) \
+    { \
+        switch (bytes) { \
+            RUN(1) \
+            RUN(2) \
+            RUN(3) \
+            RUN(4) \
+            RUN(6) \
+            RUN(8) \
+            RUN(12) \
+            RUN(16) \
+            RUN(24) \
+            RUN(32) \
+        default: \
+            break; \
+        } \
+        if (bytes < VECTOR_BYTES || bytes > SHORT_RUN_BYTES) { \
+            for (int64_t r = 0; r < p.rows; r++) { \
+                memcpy(p.to + r * p.to_row, p.from + r * p.from_row, (size_t)bytes); \
+            } \
+            return; \
+        } \
+        for (int64_t r = 0; r < p.rows; r++) { \
+            char *to = p.to + r * p.to_row; \
+            const char *from = p.from + r * p.from_row; \
+            const int64_t last = bytes - VECTOR_BYTES; /* it may copy bytes again */ \
+            for (int64_t i = 0; i < last; i += VECTOR_BYTES) { \
+                memcpy(to + i, from + i, VECTOR_BYTES); \
+            } \
+            memcpy(to + last, from + last, VECTOR_BYTES); \
+        } \
     }
-}
+RUNS(generic, )
+RUNS(avx2, IPU_TARGET_AVX2)
 #undef RUN
 
-#define COPY(type) (avx2 ? plane_##type##_avx2 : plane_##type##_generic)(p);
+#define COPY(type) (avx2 ? plane_##type##_avx2 : plane_##type##_generic)(*p);
 
 static void
 copy_plane(const plane *p, int64_t bytes, bool avx2)
 {
     if (p->to_step == 1 && p->from_step == 1) {
-        copy_runs(p, p->n * bytes);
+        (avx2 ? runs_avx2 : runs_generic)(*p, p->n * bytes);
         return;
     }
     IPU_BY_WIDTH(bytes, COPY)
@@ -167,6 +214,17 @@ static void
 copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t rows,
           int64_t columns, int64_t bytes)
 {
+#if defined(__x86_64__)
+    if (bytes == 1 && rows == TILE && columns == TILE) {
+        for (int32_t k = 0; k < 4; k++) {
+            const int64_t i = k / 2 * CORNER;
+            const int64_t j = k % 2 * CORNER;
+            ipu__turn_8x8_bytes(from + i + j * from_column, from_column,
+                                to + i * to_row + j, to_row);
+        }
+        return;
+    }
+#endif
     IPU_BY_WIDTH(bytes, COPY_TILE)
 }
 #undef COPY_TILE
@@ -309,6 +367,31 @@ split_rows(ipu__loop *loop)
     loop->rank++;
 }
 
+/* Where the input's rows are few elements that the output has apart, the loop over them
+ * becomes the innermost one. */
+static void
+turn_few(ipu__loop *loop)
+{
+    const int32_t last = loop->rank - 1;
+    for (int32_t d = 0; d < last; d++) {
+        const int64_t few = loop->dims[d];
+        if (loop->strides[0][d] != 1 || few > 3 || loop->strides[0][last] != few
+            || loop->strides[1][last] != 1) {
+            continue;
+        }
+        const int64_t apart = loop->strides[1][d];
+        for (int32_t k = d; k < last; k++) {
+            loop->dims[k] = loop->dims[k + 1];
+            loop->strides[0][k] = loop->strides[0][k + 1];
+            loop->strides[1][k] = loop->strides[1][k + 1];
+        }
+        loop->dims[last] = few;
+        loop->strides[0][last] = 1;
+        loop->strides[1][last] = apart;
+        return;
+    }
+}
+
 /* Everything but the loop's strides and the offsets is filled here. */
 static void
 plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
@@ -326,6 +409,7 @@ plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
         return; /* nothing to do: `outer` is 0 */
     }
     ipu__loop_collapse(loop);
+    turn_few(loop);
     split_rows(loop);
     int32_t last = loop->rank - 1;
     int64_t per_step = loop->dims[last];
