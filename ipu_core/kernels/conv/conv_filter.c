@@ -30,6 +30,7 @@ enum {
     AT_ONCE = 16, /* pixels of y that go into all panels: they are read once */
     FLOPS_PER_PART = 1 << 20,
     BLOCKS_FLOATS = 1 << 20, /* of all blocks of a sum at once */
+    PARTS_PER_THREAD = 4,
     COPIED_UNITS = 2,        /* what copying costs a part, in units */
     CHANNELS = 16,           /* of depthwise ones */
     ADDED_FLOATS = 1 << 10   /* of each block, by a task */
@@ -432,17 +433,22 @@ add_blocks(void *state, int64_t begin, int64_t end)
 }
 
 /* A part of the rows copies all of y, one of the pixels makes all rows. Bits do not
- * depend on it. */
+ * depend on it. When the last thread is done is at most (Graham, "Bounds on
+ * multiprocessing timing anomalies", 1969) an equal share of the work and, of the
+ * largest part, what the others do not share. */
 static void
 cut(filter_call *call, const ipu_pool *pool)
 {
     const filter_plan *plan = call->plan;
-    const int64_t most = ipu__min(ipu_pool_hands(pool), plan->most_parts);
+    const int64_t hands = ipu_pool_hands(pool);
+    const int64_t most = ipu__min(PARTS_PER_THREAD * hands, plan->most_parts);
     int64_t least = INT64_MAX;
     for (int64_t parts = 1; parts <= ipu__min(most, plan->blocks); parts++) {
-        int64_t rows = ipu__min(most / parts, plan->units);
-        int64_t cost = ipu__ceil_div(plan->blocks, parts) *
-                       (ipu__ceil_div(plan->units, rows) + COPIED_UNITS);
+        int64_t rows = hands == 1 ? 1 : ipu__min(most / parts, plan->units);
+        int64_t largest = ipu__ceil_div(plan->blocks, parts) *
+                          (ipu__ceil_div(plan->units, rows) + COPIED_UNITS);
+        int64_t cost = plan->blocks * (plan->units + rows * COPIED_UNITS) +
+                       (hands - 1) * largest;
         if (cost < least) {
             least = cost;
             call->row_parts = rows;
