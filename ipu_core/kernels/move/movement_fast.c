@@ -84,16 +84,13 @@ typedef struct plane {
     }
 /* Some elements by turn: one takes less than the loop's branch. */
 enum { SOME = 4 };
-#define STRIDED_ROW \
-    int64_t i = 0; \
-    for (; i + SOME <= n; i += SOME, from += SOME * from_step) { \
-        for (int32_t k = 0; k < SOME; k++) { \
-            to[i + k] = from[k * from_step]; \
-        } \
+#define STRIDED_ROW(to_step) \
+    int64_t left = n; \
+    for (; left >= SOME; left -= SOME, from += SOME * from_step) { \
+        EACH(SOME, to[i * (to_step)] = from[i * from_step]) \
+        to += SOME * (to_step); \
     } \
-    for (; i < n; i++, from += from_step) { \
-        to[i] = *from; \
-    }
+    EACH(left, to[i * (to_step)] = from[i * from_step])
 
 /* The result's rows are contiguous, except the last form; steps that are constants
  * become shuffles. */
@@ -113,7 +110,7 @@ enum { SOME = 4 };
             } \
         } \
         if (to_step != 1) { \
-            EACH_ROW(type, to, from, EACH(n, to[i * to_step] = from[i * from_step])) \
+            EACH_ROW(type, to, from, STRIDED_ROW(to_step)) \
             return; \
         } \
         switch (n) { \
@@ -133,7 +130,7 @@ enum { SOME = 4 };
             EACH_ROW(type, to, from, EACH(n - 1, to[i] = from[2 * i]) \
                      to[n - 1] = from[2 * (n - 1)];) \
         } else { \
-            EACH_ROW(type, to, from, STRIDED_ROW) \
+            EACH_ROW(type, to, from, STRIDED_ROW(1)) \
         } \
     }
 #define BOTH_SETS(type) \
