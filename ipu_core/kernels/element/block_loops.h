@@ -243,6 +243,28 @@ IPU_SIGNED_LIST(SIGNED_LOOPS)
 IPU_UNSIGNED_LIST(UNSIGNED_LOOPS)
 LOGICAL_FORMULAS(LOOP_OF, u8)
 
+/* Shifts of bytes: no vector shifts each of its bytes by its own number, so they go
+ * by the number's bits. A byte below 0 is shifted as its complement. */
+#define SHIFTED(x, y, by) \
+    uint8_t shifted = (uint8_t)((y & 1) != 0 ? x by 1 : x); \
+    shifted = (uint8_t)((y & 2) != 0 ? shifted by 2 : shifted); \
+    shifted = (uint8_t)((y & 4) != 0 ? shifted by 4 : shifted); \
+    return (uint8_t)(y < 8 ? shifted : 0);
+IPU_INLINE uint8_t
+shifted_left(uint8_t x, uint8_t y)
+{
+    SHIFTED(x, y, <<)
+}
+IPU_INLINE uint8_t
+shifted_right(uint8_t x, uint8_t y)
+{
+    SHIFTED(x, y, >>)
+}
+BINARY(quick_left_u8, uint8_t, uint8_t, shifted_left(x, y))
+BINARY(quick_right_u8, uint8_t, uint8_t, shifted_right(x, y))
+BINARY(quick_right_i8, int8_t, int8_t,
+       shifted_right((uint8_t)(x < 0 ? ~x : x), (uint8_t)y) ^ (x < 0 ? 0xff : 0))
+
 #include "kernels/element/block_floor_loops.h"
 
 /* Powers that wrap, by squares: of some elements at a time, bit by bit of what all
@@ -649,6 +671,10 @@ HALF_BINARY(div, /)
 static const ipu__block_row rows[] = {
     CAST_ROW(FLOAT32, INT32, quick_f32_i32)
     CAST_ROW(FLOAT32, INT8, quick_f32_i8)
+    SAME_ROW(LEFT_SHIFT, INT8, quick_left_u8)
+    SAME_ROW(LEFT_SHIFT, UINT8, quick_left_u8)
+    SAME_ROW(RIGHT_SHIFT, INT8, quick_right_i8)
+    SAME_ROW(RIGHT_SHIFT, UINT8, quick_right_u8)
     FLOAT_ROWS(FLOAT32, f32, f)
     NARROW_FORMULAS(ROW_OF, f32)
     SAME_ROW(LGAMMA, FLOAT32, lgamma_f32)
