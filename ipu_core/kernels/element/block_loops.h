@@ -33,6 +33,7 @@ UNARY(exp_f32, float, float, ipu__exp_f32(x))
 UNARY(log_f32, float, float, ipu__log_f32(x))
 UNARY(log2_f32, float, float, ipu__log2_f32(x))
 UNARY(atan_f32, float, float, ipu__atan_f32(x))
+UNARY(erfinv_f32, float, float, ipu__erfinv_f32(x))
 
 /* The block is looked through first, so that the loop has no call in it; an element's
  * result does not depend on its neighbours. */
@@ -89,7 +90,7 @@ ALL_WITHIN(f32, float, uint32_t, ipu__float_bits)
 ALL_WITHIN(f64, double, uint64_t, ipu__double_bits)
 
 /* There is a quicker form near 0, or with all bits, of what is not negative, or of
- * normal numbers above 0. */
+ * normal numbers above 0, or of what is far from 0 and 1. */
 #define NEAR(name, suffix, type, bits, least, limit) \
     UNARY(near_##name##_##suffix, type, type, ipu__near_##name##_##suffix(x)) \
     SIGNATURE(name##_##suffix) \
@@ -113,9 +114,12 @@ WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(atan, IPU_WIDE_ATAN_LIMIT)
+WIDE_NEAR(erfinv, 1.0 - 2.0 * IPU_QUANTILE_REST)
 WIDE_ABOVE(log, 0x1p-1022)
 WIDE_ABOVE(log2, 0x1p-1022)
 WIDE_ABOVE(digamma, 0.0)
+NEAR(ndtri, f64, double, UINT64_MAX, IPU_QUANTILE_REST, 1.0 - IPU_QUANTILE_REST)
+NEAR(ndtri, f32, float, UINT32_MAX, (float)IPU_QUANTILE_REST, 1.0f)
 NARROW_NEAR(tan, UINT32_MAX >> 1, IPU_TURN_LIMIT)
 NARROW_NEAR(lgamma, UINT32_MAX, INFINITY)
 NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
@@ -123,38 +127,40 @@ NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
 /* A long formula in two loops, of some elements at a time: in one, the chains of an
  * element's instructions would be too long for others to be computed beside them.
  * `before` uses x, `expression` what that has made, too. */
-#define STAGES(name, fetch, before, expression) \
+#define STAGES(name, type, pair, fetch, before, expression) \
     SIGNATURE(name) \
     { \
-        enum { SOME = 128 }; \
-        const double *xs = a; \
-        double *result = out; \
+        enum { SOME = 1024 / sizeof(type) }; \
+        const type *xs = a; \
+        type *result = out; \
         UNUSED(); \
         for (int64_t first = 0; first < n; first += SOME) { \
             const int64_t last = ipu__min(n, first + SOME); \
-            double high[SOME]; \
-            double low[SOME]; \
+            type high[SOME]; \
+            type low[SOME]; \
             for (int64_t i = first; i < last; i++) { \
-                double x = xs[i]; \
-                ipu__pair made = before; \
+                type x = xs[i]; \
+                pair made = before; \
                 high[i - first] = made.high; \
                 low[i - first] = made.low; \
             } \
             IPU_INDEPENDENT \
             for (int64_t i = first; i < last; i++) { \
-                double x = xs[i]; \
-                ipu__pair made = {high[i - first], low[i - first]}; \
+                type x = xs[i]; \
+                pair made = {high[i - first], low[i - first]}; \
                 (void)x; \
                 fetch result[i] = expression; \
             } \
         } \
         return IPU_FAULT_NONE; \
     }
-STAGES(ERF_f64, , ipu__erf_power(x), ipu__erf_by_power(x, made))
-STAGES(ERFC_f64, , ipu__erf_power(x), ipu__erfc_by_power(x, made))
-STAGES(GELU_f64, , ipu__gelu_power(x), ipu__gelu_by_power(x, made))
-STAGES(GELU_GRAD_f64, FETCH_Y(double), ipu__gelu_power(x),
-       ipu__gelu_grad_by_power(x, y, made))
+#define WIDE_STAGES(name, fetch, before, expression) \
+    STAGES(name, double, ipu__pair, fetch, before, expression)
+WIDE_STAGES(ERF_f64, , ipu__erf_power(x), ipu__erf_by_power(x, made))
+WIDE_STAGES(ERFC_f64, , ipu__erf_power(x), ipu__erfc_by_power(x, made))
+WIDE_STAGES(GELU_f64, , ipu__gelu_power(x), ipu__gelu_by_power(x, made))
+WIDE_STAGES(GELU_GRAD_f64, FETCH_Y(double), ipu__gelu_power(x),
+            ipu__gelu_grad_by_power(x, y, made))
 
 /* Powers of normal numbers above 0; float32's others are those of float64. */
 IPU_INLINE float
@@ -164,10 +170,11 @@ pow_anywhere(float x, float y)
     return ordinary ? ipu__pow_normal_f32(x, y)
                     : (float)ipu__pow_f64((double)x, (double)y);
 }
-BINARY(near_pow_f32, float, float, ipu__pow_normal_f32(x, y))
+STAGES(near_pow_f32, float, ipu__narrow_pair, FETCH_Y(float), ipu__log2_pair_f32(x),
+       ipu__exp2_product_f32(made, y))
 BINARY(any_pow_f32, float, float, pow_anywhere(x, y))
-STAGES(near_pow_f64, FETCH_Y(double), ipu__log_pair(ipu__split_logarithm_f64(x)),
-       ipu__exp_product_f64(made, y))
+WIDE_STAGES(near_pow_f64, FETCH_Y(double), ipu__log_pair(ipu__split_logarithm_f64(x)),
+            ipu__exp_product_f64(made, y))
 BINARY(any_pow_f64, double, double, ipu__pow_f64(x, y))
 BINARY(near_atan2_f64, double, double, ipu__near_atan2_f64(x, y))
 BINARY(any_atan2_f64, double, double, ipu__atan2_f64(x, y))
@@ -641,6 +648,8 @@ HALF_BINARY(div, /)
     SAME_ROW(COS, type, cos_##suffix) \
     SAME_ROW(TAN, type, tan_##suffix) \
     SAME_ROW(ATAN, type, atan_##suffix) \
+    SAME_ROW(ERFINV, type, erfinv_##suffix) \
+    SAME_ROW(NDTRI, type, ndtri_##suffix) \
     SAME_ROW(POW, type, pow_##suffix) \
     SAME_ROW(DIGAMMA, type, digamma_##suffix) \
     SAME_ROW(IGAMMA, type, igamma_##suffix) \

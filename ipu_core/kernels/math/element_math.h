@@ -422,13 +422,17 @@ ipu__turned_f32(float x, uint64_t quarter)
     return (float)ipu__bits_double(bits ^ ((turns & 2) << 62));
 }
 
-/* x^y of a normal x > 0 that is not infinite, in pairs of floats whose sum has more
- * digits than one: s = (m - 1) / (m + 1) with x = 2^k m, log2(x) = k + 2 / log(2)
- * atanh(s), and 2^(y log2(x)). */
-IPU_INLINE float
-ipu__pow_normal_f32(float x, float y)
+/* A sum of two that has more digits than one. */
+typedef struct ipu__narrow_pair {
+    float high;
+    float low;
+} ipu__narrow_pair;
+
+/* log2(x) of a normal x > 0 that is not infinite: s = (m - 1) / (m + 1) with x = 2^k m,
+ * log2(x) = k + 2 / log(2) atanh(s). */
+IPU_INLINE ipu__narrow_pair
+ipu__log2_pair_f32(float x)
 {
-    const float magic = 12582912.0f;
     ipu__logarithm split = ipu__split_logarithm_f32(x);
     float below = 2.0f + split.f;
     float below_low = split.f - (below - 2.0f);
@@ -447,23 +451,33 @@ ipu__pow_normal_f32(float x, float y)
     float sum = split.k + high;
     low = ipu__fma_f32(high, p, low) + ((split.k - sum) + high);
     float log2 = sum + low;
-    float log2_low = low - (log2 - sum);
-    /* above, the result is 0, 1 or infinite already */
-    float power = y > 0x1p32f ? 0x1p32f : y;
-    power = power < -0x1p32f ? -0x1p32f : power;
-    float e = power * log2;
-    float e_low = ipu__fma_f32(power, log2_low, ipu__fma_f32(power, log2, -e));
-    bool over = e > 129.0f;
-    bool under = e < -151.0f;
-    e = over ? 129.0f : (under ? -151.0f : e);
+    return (ipu__narrow_pair){log2, low - (log2 - sum)};
+}
+
+/* 2^(y log2), and 1 of a log2 that is 0, whatever y is. */
+IPU_INLINE float
+ipu__exp2_product_f32(ipu__narrow_pair log2, float y)
+{
+    const float magic = 12582912.0f;
+    float e = y * log2.high;
+    float e_low = ipu__fma_f32(y, log2.low, ipu__fma_f32(y, log2.high, -e));
     float shifted = e + magic;
-    float r = (e - (shifted - magic)) + ((over | under) ? 0.0f : e_low);
+    float r = (e - (shifted - magic)) + e_low;
     float t = ipu__small_expm1_f32(r * 0.693147181f) + 1.0f;
     bool small = e < 0.0f;
     uint32_t exponent = ipu__float_bits(shifted) << 23;
     uint32_t first = exponent + (small ? (127u + 64u) << 23 : (127u - 2u) << 23);
     float result = t * ipu__bits_float(first) * (small ? 0x1p-64f : 4.0f);
-    return x == 1.0f ? 1.0f : result;
+    result = e > 129.0f ? INFINITY : result;
+    result = e < -151.0f ? 0.0f : result;
+    return log2.high == 0.0f ? 1.0f : result;
+}
+
+/* x^y of such an x. */
+IPU_INLINE float
+ipu__pow_normal_f32(float x, float y)
+{
+    return ipu__exp2_product_f32(ipu__log2_pair_f32(x), y);
 }
 
 #endif

@@ -100,9 +100,7 @@
     F(ATANH, ONE, SAME, suffix, ipu__atanh_##suffix(x)) \
     F(SOFTPLUS, ONE, SAME, suffix, ipu__softplus_##suffix(x)) \
     F(ASIN, ONE, SAME, suffix, ipu__asin_##suffix(x)) \
-    F(ACOS, ONE, SAME, suffix, ipu__acos_##suffix(x)) \
-    F(ERFINV, ONE, SAME, suffix, ipu__erfinv_##suffix(x)) \
-    F(NDTRI, ONE, SAME, suffix, ipu__ndtri_##suffix(x))
+    F(ACOS, ONE, SAME, suffix, ipu__acos_##suffix(x))
 
 /* Whose float64 has loops of its own. */
 #define LONG_FORMULAS(F, suffix) \

@@ -210,6 +210,12 @@ ipu__erfc_f32(float x)
 }
 
 IPU_INLINE float
+ipu__near_ndtri_f32(float p)
+{
+    return (float)ipu__near_ndtri_f64((double)p);
+}
+
+IPU_INLINE float
 ipu__ndtri_f32(float p)
 {
     return (float)ipu__ndtri_f64((double)p);

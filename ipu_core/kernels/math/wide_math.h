@@ -1122,6 +1122,25 @@ ipu__quantile_above(double q, double rest)
     return q <= 0.425 ? ipu__quantile_center(q) : outer;
 }
 
+/* The same of 1 - p >= 2^-36: no last range. */
+#define IPU_QUANTILE_REST 0x1p-36
+
+IPU_INLINE double
+ipu__near_quantile_above(double q, double rest)
+{
+    double r = __builtin_sqrt(-ipu__near_log_f64(rest));
+    return q <= 0.425 ? ipu__quantile_center(q) : ipu__quantile_outer(r - 1.6);
+}
+
+IPU_INLINE double
+ipu__near_ndtri_f64(double p)
+{
+    double q = p - 0.5;
+    double size = ipu__magnitude_f64(q);
+    double above = ipu__near_quantile_above(size, q < 0.0 ? p : 1.0 - p);
+    return ipu__with_sign_f64(above, q);
+}
+
 IPU_INLINE double
 ipu__ndtri_f64(double p)
 {
@@ -1131,6 +1150,14 @@ ipu__ndtri_f64(double p)
 }
 
 /* By the quantile at (1 + x) / 2. */
+IPU_INLINE double
+ipu__near_erfinv_f64(double x)
+{
+    double half = 0.5 * ipu__magnitude_f64(x);
+    double result = ipu__near_quantile_above(half, 0.5 - half) * 0x1.6a09e667f3bcdp-1;
+    return ipu__with_sign_f64(result, x);
+}
+
 IPU_INLINE double
 ipu__erfinv_f64(double x)
 {
@@ -1148,10 +1175,7 @@ ipu__truncated_normal_f64(uint32_t word)
     const double u = ((double)word + 0.5) * 0x1p-32;
     const double q = below + u * (1.0 - 2.0 * below) - 0.5;
     const double size = ipu__magnitude_f64(q);
-    double r = __builtin_sqrt(-ipu__near_log_f64(0.5 - size));
-    double outer = ipu__quantile_outer(r - 1.6);
-    double center = ipu__quantile_center(size);
-    return ipu__with_sign_f64(size <= 0.425 ? center : outer, q);
+    return ipu__with_sign_f64(ipu__near_quantile_above(size, 0.5 - size), q);
 }
 
 #endif
