@@ -8,10 +8,19 @@
 
 #include "kernels/core/kernel_impl.h"
 
+/* Numbers from parameters and four words for each, of up to IPU_FIRST_NUMBERS; those
+ * that take more than the first attempt are below 0. */
+enum { IPU_FIRST_NUMBERS = 128 };
+typedef void ipu__first_numbers_fn(double *out, const double *parameters,
+                                   const uint32_t *words, int64_t n);
+
 typedef struct ipu__random_form {
     /* The words of `blocks` blocks from block `first` on. */
     void (*words)(uint32_t *out, const ipu_random_key *key, uint64_t first,
                   int64_t blocks);
+    /* The same of each `step`-th block. */
+    void (*words_apart)(uint32_t *out, const ipu_random_key *key, uint64_t first,
+                        uint32_t step, int64_t blocks);
     void (*uniform)(float *out, const uint32_t *words, int64_t n);
     void (*uniform_narrow)(float *out, const uint32_t *words, int64_t n);
     void (*uniform_wide)(double *out, const uint32_t *words, int64_t n);
@@ -34,6 +43,8 @@ typedef struct ipu__random_form {
                          int64_t n);
     /* To float16, see ipu_reference_round_stochastic. */
     void (*round)(uint16_t *out, const float *x, const uint32_t *words, int64_t n);
+    ipu__first_numbers_fn *gammas;
+    ipu__first_numbers_fn *poissons;
 } ipu__random_form;
 
 extern const ipu__random_form ipu__random_generic;

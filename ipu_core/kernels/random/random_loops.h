@@ -5,25 +5,39 @@
  * of its functions) and includes this one. All are plain loops without contraction, so
  * that all classes give the same bits. */
 #include "kernels/math/element_math.h"
+#include "kernels/random/distributions_impl.h"
 #include "kernels/random/random_impl.h"
-#include "kernels/math/wide_math.h"
 
 /* The upper word of a block's number is that of `first`: no run crosses a multiple of
  * 2^32, since runs are of one power of two and begin at multiples of it. */
-RANDOM_TARGET static void
-words(uint32_t *out, const ipu_random_key *key, uint64_t first, int64_t blocks)
+RANDOM_TARGET IPU_INLINE void
+words_of(uint32_t *out, const ipu_random_key *key, uint64_t first, uint32_t step,
+         int64_t blocks)
 {
     ipu_random_start start = ipu_random_start_of(key);
     start.counter[0] ^= (uint32_t)(first >> 32);
     IPU_INDEPENDENT
     for (int64_t i = 0; i < blocks; i++) {
-        uint32_t block = (uint32_t)first + (uint32_t)i;
+        uint32_t block = (uint32_t)first + (uint32_t)i * step;
         ipu_random_words drawn = ipu_random_block_of(&start, block);
         out[4 * i] = drawn.at[0];
         out[4 * i + 1] = drawn.at[1];
         out[4 * i + 2] = drawn.at[2];
         out[4 * i + 3] = drawn.at[3];
     }
+}
+
+RANDOM_TARGET static void
+words(uint32_t *out, const ipu_random_key *key, uint64_t first, int64_t blocks)
+{
+    words_of(out, key, first, 1, blocks);
+}
+
+RANDOM_TARGET static void
+words_apart(uint32_t *out, const ipu_random_key *key, uint64_t first, uint32_t step,
+            int64_t blocks)
+{
+    words_of(out, key, first, step, blocks);
 }
 
 RANDOM_TARGET static void
@@ -157,8 +171,54 @@ round_stochastic(uint16_t *out, const float *x, const uint32_t *from, int64_t n)
     }
 }
 
+RANDOM_TARGET static void
+gammas(double *out, const double *alphas, const uint32_t *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double alpha = alphas[i];
+        const bool below = alpha < 1.0;
+        double scale = ipu__gamma_scale(alpha, from[4 * i + 3]);
+        double shape = (below ? alpha + 1.0 : alpha) - 1.0 / 3.0;
+        ipu__gamma_attempt made = ipu__attempt_gamma(
+            shape, from[4 * i], from[4 * i + 1], from[4 * i + 2]);
+        double number = (below ? scale : 1.0) * shape * made.v;
+        bool is_sure = made.is_sure & (alpha > 0.0) & (alpha <= 0x1p1000);
+        out[i] = is_sure ? number : -1.0;
+    }
+}
+
+/* All take a turn of the inverse before any takes the next one. */
+RANDOM_TARGET static void
+poissons(double *out, const double *rates, const uint32_t *from, int64_t n)
+{
+    double rest[IPU_FIRST_NUMBERS];
+    double share[IPU_FIRST_NUMBERS];
+    for (int64_t i = 0; i < n; i++) {
+        const double rate = rates[i];
+        const bool is_few = (rate > 0.0) & (rate < IPU_INVERSE_BELOW);
+        double part = ipu__exp_f64(-rate);
+        double drawn = ipu__fine_uniform(from[4 * i], from[4 * i + 1]);
+        rest[i] = is_few ? drawn : -1.0;
+        share[i] = is_few ? part : 1.0;
+        out[i] = is_few ? 0.0 : -1.0;
+    }
+    uint64_t ended = 0; /* by its sign */
+    for (int64_t k = 1; k <= IPU_MOST_COUNTS && ended >> 63 == 0; k++) {
+        ended = UINT64_MAX;
+        for (int64_t i = 0; i < n; i++) {
+            const bool goes_on = rest[i] >= share[i];
+            double next = share[i] * (rates[i] / (double)k);
+            rest[i] -= goes_on ? share[i] : 0.0;
+            out[i] += goes_on ? 1.0 : 0.0;
+            share[i] = goes_on ? next : share[i];
+            ended &= ipu__double_bits(rest[i] - share[i]);
+        }
+    }
+}
+
 const ipu__random_form RANDOM_FORM = {
-    words,     uniform,      uniform_narrow, uniform_wide, normal,
-    truncated, to_floats,    to_odd_floats,  integers,     integers_wide,
-    dropout,   dropout_wide, round_stochastic,
+    words,        words_apart, uniform,       uniform_narrow,   uniform_wide,
+    normal,       truncated,   to_floats,     to_odd_floats,    integers,
+    integers_wide, dropout,    dropout_wide,  round_stochastic, gammas,
+    poissons,
 };

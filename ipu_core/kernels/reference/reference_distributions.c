@@ -10,19 +10,15 @@
  *             1993
  *   binomial  the inverse where the mean is below 10; BTRS of Hörmann, "The generation
  *             of binomial random variates", 1993
- * Computed in double and rounded once. These kernels are the only ones. */
+ * Computed in double and rounded once. Gamma and Poisson numbers that the first attempt
+ * gives are drawn side by side (random_loops.h). These kernels are the only ones. */
 #include <math.h>
 
 #include "kernels/core/kernel_impl.h"
-#include "kernels/math/wide_math.h"
+#include "kernels/random/distributions_impl.h"
+#include "kernels/random/random_impl.h"
 
-enum {
-    ATTEMPTS = 64,      /* for an element; each fails less often than one time in 3 */
-    MOST_COUNTS = 1000, /* of an inverse; its mean is below 10 */
-    TASK_ELEMENTS = 256
-};
-
-static const double inverse_below = 10.0;
+enum { TASK_ELEMENTS = 256 };
 
 /* Where an element's numbers come from. */
 typedef struct draws {
@@ -37,25 +33,16 @@ attempt(draws *d, int64_t number)
     ipu_random_block(&d->key, d->first + (uint64_t)number, d->words);
 }
 
-/* In (0, 1), from one word and from two. */
-static double
-uniform(uint32_t word)
-{
-    return ((double)word + 0.5) * 0x1p-32;
-}
-
 static double
 fine_uniform(const uint32_t *words)
 {
-    uint64_t bits = (uint64_t)words[1] << 32 | words[0];
-    return ((double)(bits >> 12) + 0.5) * 0x1p-52;
+    return ipu__fine_uniform(words[0], words[1]);
 }
 
 /* alpha, and nothing else. */
 static double
 gamma_number(draws *d, double alpha, double none)
 {
-    const double two_pi = 6.283185307179586476925;
     (void)none;
     if (!(alpha > 0.0) || isinf(alpha)) {
         return alpha == 0.0 ? 0.0 : (double)NAN;
@@ -63,23 +50,19 @@ gamma_number(draws *d, double alpha, double none)
     double scale = 1.0;
     if (alpha < 1.0) { /* of alpha + 1, times a power of a uniform number */
         attempt(d, 0);
-        scale = ipu__exp_f64(ipu__log_f64(uniform(d->words[3])) / alpha);
+        scale = ipu__gamma_scale(alpha, d->words[3]);
         alpha += 1.0;
     }
     double shape = alpha - 1.0 / 3.0;
-    double width = 1.0 / sqrt(9.0 * shape);
-    for (int64_t i = 0; i < ATTEMPTS; i++) {
+    for (int64_t i = 0; i < IPU_ATTEMPTS; i++) {
         attempt(d, i);
-        double radius = sqrt(-2.0 * ipu__log_f64(uniform(d->words[0])));
-        double x = radius * ipu__cos_f64(two_pi * uniform(d->words[1]));
-        double root = 1.0 + width * x;
-        double v = root * root * root;
-        double u = uniform(d->words[2]);
-        double square = x * x;
-        bool sure = u < 1.0 - 0.0331 * square * square; /* mostly, without logarithms */
-        if (v > 0.0 &&
-            (sure || ipu__log_f64(u) <
-                         0.5 * square + shape * (1.0 - v + ipu__log_f64(v)))) {
+        ipu__gamma_attempt made =
+            ipu__attempt_gamma(shape, d->words[0], d->words[1], d->words[2]);
+        double v = made.v;
+        if (made.is_sure ||
+            (v > 0.0 &&
+             ipu__log_f64(made.u) < 0.5 * made.square +
+                                        shape * (1.0 - v + ipu__log_f64(v)))) {
             return scale * shape * v;
         }
     }
@@ -93,12 +76,12 @@ poisson_number(draws *d, double rate, double none)
     if (!(rate > 0.0) || isinf(rate)) {
         return rate == 0.0 ? 0.0 : (double)NAN;
     }
-    if (rate < inverse_below) {
+    if (rate < IPU_INVERSE_BELOW) {
         attempt(d, 0);
         double rest = fine_uniform(d->words);
         double share = ipu__exp_f64(-rate);
         int64_t k = 0;
-        while (rest >= share && k < MOST_COUNTS) {
+        while (rest >= share && k < IPU_MOST_COUNTS) {
             rest -= share;
             k++;
             share *= rate / (double)k;
@@ -109,7 +92,7 @@ poisson_number(draws *d, double rate, double none)
     double a = -0.059 + 0.02483 * b;
     double hat = 1.1239 + 1.1328 / (b - 3.4);
     double sure = 0.9277 - 3.6224 / (b - 2.0);
-    for (int64_t i = 0; i < ATTEMPTS; i++) {
+    for (int64_t i = 0; i < IPU_ATTEMPTS; i++) {
         attempt(d, i);
         double u = fine_uniform(d->words) - 0.5;
         double v = fine_uniform(d->words + 2);
@@ -138,7 +121,7 @@ few_hits(draws *d, double n, double p)
     double share = ipu__exp_f64(n * ipu__log1p_f64(-p));
     double odds = p / (1.0 - p);
     double k = 0.0;
-    while (rest >= share && k < n && k < (double)MOST_COUNTS) {
+    while (rest >= share && k < n && k < (double)IPU_MOST_COUNTS) {
         rest -= share;
         share *= odds * (n - k) / (k + 1.0);
         k += 1.0;
@@ -158,7 +141,7 @@ many_hits(draws *d, double n, double p)
     double odds = ipu__log_f64(p / (1.0 - p));
     double mode = floor((n + 1.0) * p);
     double height = ipu__lgamma(mode + 1.0) + ipu__lgamma(n - mode + 1.0);
-    for (int64_t i = 0; i < ATTEMPTS; i++) {
+    for (int64_t i = 0; i < IPU_ATTEMPTS; i++) {
         attempt(d, i);
         double u = fine_uniform(d->words) - 0.5;
         double v = fine_uniform(d->words + 2);
@@ -187,41 +170,72 @@ binomial_number(draws *d, double count, double p)
         return (double)NAN;
     }
     double q = p > 0.5 ? 1.0 - p : p;
-    double hits = n * q < inverse_below ? few_hits(d, n, q) : many_hits(d, n, q);
+    double hits = n * q < IPU_INVERSE_BELOW ? few_hits(d, n, q) : many_hits(d, n, q);
     return p > 0.5 ? n - hits : hits;
 }
 
 typedef struct job {
     const ipu_kernel_call *call;
     ipu_random_key key;
+    const ipu__random_form *form;
     int32_t operands;
     double (*number)(draws *, double, double);
+    ipu__first_numbers_fn *first; /* or NULL */
 } job;
 
 /* Each element from those at its place of the inputs. */
 static void
-draw(void *state, int64_t begin, int64_t end)
+draw_some(const job *j, int64_t begin, int64_t n)
 {
-    const job *j = state;
     const ipu_dtype dtype = j->call->spec->outputs[0].dtype;
     draws d = {.key = j->key};
-    for (int64_t i = begin; i < end; i++) {
-        double values[2] = {0.0, 0.0};
-        for (int32_t k = 0; k < j->operands; k++) {
-            values[k] = ipu__scalar_load(dtype, j->call->inputs[k], i).f;
+    uint32_t words[4 * IPU_FIRST_NUMBERS];
+    double values[2][IPU_FIRST_NUMBERS] = {{0.0}};
+    double numbers[IPU_FIRST_NUMBERS];
+    for (int32_t k = 0; k < j->operands; k++) {
+        for (int64_t i = 0; i < n; i++) {
+            values[k][i] = ipu__scalar_load(dtype, j->call->inputs[k], begin + i).f;
         }
-        d.first = (uint64_t)i * ATTEMPTS;
-        ipu__scalar_store(dtype, j->call->outputs[0], i,
-                          (ipu__scalar){.f = j->number(&d, values[0], values[1])});
     }
+    for (int64_t i = 0; i < n; i++) {
+        numbers[i] = -1.0;
+    }
+    if (j->first != NULL) {
+        j->form->words_apart(words, &j->key, (uint64_t)begin * IPU_ATTEMPTS,
+                             IPU_ATTEMPTS, n);
+        j->first(numbers, values[0], words, n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ipu__scalar number = {.f = numbers[i]};
+        if (numbers[i] < 0.0) {
+            d.first = (uint64_t)(begin + i) * IPU_ATTEMPTS;
+            number.f = j->number(&d, values[0][i], values[1][i]);
+        }
+        ipu__scalar_store(dtype, j->call->outputs[0], begin + i, number);
+    }
+}
+
+static void
+draw(void *state, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += IPU_FIRST_NUMBERS) {
+        draw_some(state, i, ipu__min(end - i, IPU_FIRST_NUMBERS));
+    }
+}
+
+static const ipu__random_form *
+form_of_this(void)
+{
+    return ipu__random_form_of(ipu_cpu_class_detect());
 }
 
 static ipu_status
 fill(const ipu_kernel_call *call, int32_t operands,
-     double (*number)(draws *, double, double))
+     double (*number)(draws *, double, double), ipu__first_numbers_fn *first)
 {
     ipu__random_source source = ipu__random_source_of(call->spec);
-    job j = {call, ipu__random_key(call, &source), operands, number};
+    job j = {call, ipu__random_key(call, &source), form_of_this(), operands, number,
+             first};
     ipu__run_items(call->pool, ipu_shape_elements(&call->spec->outputs[0].shape),
                    TASK_ELEMENTS, draw, &j);
     return IPU_OK;
@@ -230,17 +244,17 @@ fill(const ipu_kernel_call *call, int32_t operands,
 ipu_status
 ipu_reference_random_gamma(const ipu_kernel_call *call)
 {
-    return fill(call, 1, gamma_number);
+    return fill(call, 1, gamma_number, form_of_this()->gammas);
 }
 
 ipu_status
 ipu_reference_random_poisson(const ipu_kernel_call *call)
 {
-    return fill(call, 1, poisson_number);
+    return fill(call, 1, poisson_number, form_of_this()->poissons);
 }
 
 ipu_status
 ipu_reference_random_binomial(const ipu_kernel_call *call)
 {
-    return fill(call, 2, binomial_number);
+    return fill(call, 2, binomial_number, NULL);
 }
