@@ -71,6 +71,37 @@ test_matmul(void)
                  type_of(IPU_DTYPE_FLOAT32, DIMS(2, 1, 3)), false, false);
 }
 
+/* Many small matrices, of which one factor may be one for all. */
+static void
+test_small_matmuls(void)
+{
+    enum { COUNT = 9 };
+    static const int64_t sizes[][3] = {{8, 8, 8},  {13, 5, 7},   {1, 3, 2},
+                                       {3, 1, 4},  {20, 32, 64}, {6, 33, 5},
+                                       {2, 2, 0},  {25, 16, 65}, {12, 24, 3},
+                                       {1, 32, 12}};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64, IPU_DTYPE_INT32};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const int64_t m = sizes[s][0];
+        const int64_t n = sizes[s][1];
+        const int64_t k = sizes[s][2];
+        for (uint32_t form = 0; form < 16; form++) {
+            bool ta = (form & 1) != 0;
+            bool tb = (form & 2) != 0;
+            int64_t left = (form & 4) != 0 ? 1 : COUNT;
+            int64_t right = (form & 8) != 0 ? 1 : COUNT;
+            int64_t all = left > right ? left : right;
+            for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++) {
+                matmul_trial(dtypes[t],
+                             type_of(dtypes[t], DIMS(left, ta ? k : m, ta ? m : k)),
+                             type_of(dtypes[t], DIMS(right, tb ? n : k, tb ? k : n)),
+                             type_of(dtypes[t], DIMS(all, m, n)), ta, tb);
+            }
+        }
+    }
+}
+
 /* matmul, add, activation one by one against fused_matmul: equal to the bit. */
 static void
 test_fused_matmul(void)
@@ -932,6 +963,7 @@ main(void)
     test_matmul();
     test_tree();
     test_chains();
+    test_small_matmuls();
     test_fused_matmul();
     test_fused_update();
     test_accumulate();

@@ -364,17 +364,20 @@ multiply_panel(const chain_part *p, int64_t row, int64_t rows, int64_t column,
     }
 }
 
-/* Rows [row, row + rows) by columns [column, column + columns), which are packed at
- * once. */
+/* Rows [row, row + rows) by columns [column, column + columns). What does not fill
+ * vectors is packed before, or all is. */
 static void
 multiply_panels(const chain_part *p, int64_t row, int64_t rows, int64_t column,
                 int64_t columns, int64_t k0, int64_t k, char *scratch)
 {
     const ipu__chain_plan *plan = p->plan;
     const int64_t width = panel_columns(plan);
-    const int64_t whole = plan->packs_b ? 0 : columns / width * width;
+    const bool fills = columns % plan->form->lanes == 0;
+    const int64_t whole = plan->packs_b ? 0 : fills ? columns : columns / width * width;
     char *panels = scratch + plan->form->rows * width * plan->bytes;
-    pack_panels(plan, of_b(p, k0, column + whole), columns - whole, k, panels);
+    if (whole < columns) {
+        pack_panels(plan, of_b(p, k0, column + whole), columns - whole, k, panels);
+    }
     for (int64_t j = 0; j < columns; j += width) {
         multiply_panel(p, row, rows, column + j, ipu__min(columns - j, width), k0, k,
                        j < whole ? NULL : panels + (j - whole) * k * plan->bytes,
@@ -441,6 +444,28 @@ typedef struct chain_job {
     int64_t parts; /* of a matrix */
 } chain_job;
 
+/* Rows and columns of part `part` of a matrix. */
+static void
+set_part(const chain_job *job, int64_t part, chain_part *p)
+{
+    const ipu__chain_plan *plan = p->plan;
+    const int64_t parts = job->parts;
+    p->row_end = plan->m;
+    p->column_end = plan->n;
+    if (is_cut_by_columns(plan)) {
+        const int64_t width = tile_columns(plan);
+        const int64_t panels = ipu__ceil_div(plan->n, width);
+        p->column = ipu__share_of(panels, parts, part) * width;
+        p->column_end =
+            ipu__min(ipu__share_of(panels, parts, part + 1) * width, plan->n);
+    } else {
+        const int64_t height = tile_rows(plan);
+        const int64_t tiles = ipu__ceil_div(plan->m, height);
+        p->row = ipu__share_of(tiles, parts, part) * height;
+        p->row_end = ipu__min(ipu__share_of(tiles, parts, part + 1) * height, plan->m);
+    }
+}
+
 static void
 make_parts(void *state, int64_t begin, int64_t end, void *scratch)
 {
@@ -448,35 +473,21 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
     const ipu__chain_call *call = job->call;
     const ipu__chain_plan *plan = call->plan;
     const ipu__matmul *matmul = call->matmul;
-    const int64_t height = tile_rows(plan);
-    const int64_t width = tile_columns(plan);
-    const int64_t tiles = ipu__ceil_div(plan->m, height);
-    const int64_t panels = ipu__ceil_div(plan->n, width);
-    const int64_t parts = job->parts;
+    chain_part p = {.plan = plan, .k = matmul->k};
+    int64_t last = -1;
     for (int64_t i = begin; i < end; i++) {
-        int64_t batch = i / parts;
+        int64_t batch = i / job->parts;
+        int64_t part = i % job->parts;
         const char *a =
             ipu__at(call->a, ipu__loop_offset(&matmul->batch, 0, batch) * plan->bytes);
         const char *b =
             ipu__at(call->b, ipu__loop_offset(&matmul->batch, 1, batch) * plan->bytes);
-        chain_part p = {
-            .plan = plan,
-            .a = plan->exchanged ? b : a,
-            .b = plan->exchanged ? a : b,
-            .c = ipu__at_mutable(call->c, batch * plan->m * plan->n * plan->bytes),
-            .k = matmul->k,
-            .row_end = plan->m,
-            .column_end = plan->n,
-        };
-        int64_t part = i % parts;
-        if (is_cut_by_columns(plan)) {
-            p.column = ipu__share_of(panels, parts, part) * width;
-            p.column_end =
-                ipu__min(ipu__share_of(panels, parts, part + 1) * width, plan->n);
-        } else {
-            p.row = ipu__share_of(tiles, parts, part) * height;
-            p.row_end =
-                ipu__min(ipu__share_of(tiles, parts, part + 1) * height, plan->m);
+        p.a = plan->exchanged ? b : a;
+        p.b = plan->exchanged ? a : b;
+        p.c = ipu__at_mutable(call->c, batch * plan->m * plan->n * plan->bytes);
+        if (part != last) { /* of many small matrices it is the same */
+            last = part;
+            set_part(job, part, &p);
         }
         if (plan->by_dots) {
             multiply_dots(&p);

@@ -123,6 +123,23 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     }
 }
 
+/* Whether what each of many matrices takes apart from its sums would be most of it. */
+static void
+plan_small(const ipu__matmul *matmul, ipu__own_plan *plan)
+{
+    const ipu__product *p = &plan->product;
+    const ipu__loop *batch = &matmul->batch;
+    const bool in_place = p->a_form == IPU_A_ROWS || p->a_form == IPU_A_COLUMNS;
+    plan->is_small = matmul->batches > 1 && batch->rank == 1 && in_place &&
+                     !p->halves && !p->transposed && p->b_col == 1 &&
+                     p->b_segment == 0 && p->c_panel == 0 && p->k <= IPU_SMALL_K &&
+                     p->n <= plan->tiles->columns;
+    for (int32_t i = 0; plan->is_small && i < 2; i++) {
+        plan->apart[i] = batch->strides[plan->exchanged ? 1 - i : i][0];
+    }
+    plan->apart[2] = p->m * p->n;
+}
+
 int64_t
 ipu__own_scratch(const ipu__own_plan *plan)
 {
@@ -219,6 +236,7 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     bool is_plain = !panels->right && !panels->result;
     bool is_few = nodes * matmul->batches * matmul->m * matmul->n <= NODE_FLOATS;
     out->nodes = is_plain && is_few ? nodes : 1;
+    plan_small(matmul, out);
 }
 
 static int64_t
@@ -272,6 +290,34 @@ multiply(const ipu__own_plan *plan, const ipu__product *product,
     }
 }
 
+/* The product of a matrix that is stored, with as much of its finish as tiles do; the
+ * rest of that. */
+static ipu__finish
+finish_of(const ipu__own_call *call, ipu__product *product)
+{
+    ipu__finish rest = *call->finish;
+    if (!call->plan->exchanged && product->a_form < IPU_A_LANES) {
+        product->bias = rest.bias;
+        product->relu = rest.activation == IPU_ACTIVATION_RELU;
+        rest.bias = NULL;
+        rest.activation = product->relu ? IPU_ACTIVATION_NONE : rest.activation;
+    }
+    return rest;
+}
+
+/* Small matrices [begin, end). */
+static void
+make_small(const ipu__own_call *call, int64_t begin, int64_t end)
+{
+    const ipu__matmul *matmul = call->matmul;
+    ipu__product product = product_of(call, begin);
+    ipu__finish rest = finish_of(call, &product);
+    product.c = call->c + begin * matmul->m * matmul->n;
+    call->plan->tiles->multiply_each(&product, end - begin, call->plan->apart);
+    ipu__finish_rows(&rest, product.c, matmul->n, (end - begin) * matmul->m, matmul->n,
+                     0);
+}
+
 void
 ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangle *part,
                    float *scratch)
@@ -284,13 +330,7 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
     product.accumulator = call->accumulator != NULL ? call->accumulator + matrix : NULL;
     product.update = call->update;
     bool is_stored = !ipu__is_at_once(&product);
-    ipu__finish rest = is_stored ? *call->finish : (ipu__finish){0};
-    if (is_stored && !plan->exchanged && product.a_form < IPU_A_LANES) {
-        product.bias = rest.bias;
-        product.relu = rest.activation == IPU_ACTIVATION_RELU;
-        rest.bias = NULL;
-        rest.activation = product.relu ? IPU_ACTIVATION_NONE : rest.activation;
-    }
+    ipu__finish rest = is_stored ? finish_of(call, &product) : (ipu__finish){0};
     multiply(plan, &product, part, scratch);
     if (is_stored) {
         ipu__finish_rows(&rest, product.c + part->row * matmul->n + part->column,
@@ -347,6 +387,10 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
     int64_t parts = job->cut.rows * job->cut.columns;
     int64_t last = -1;
     ipu__rectangle part = {0};
+    if (job->call->plan->is_small && parts == 1 && job->sums == NULL) {
+        make_small(job->call, begin, end);
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
         if (i % parts != last) { /* of many small matrices it is the same */
             last = i % parts;

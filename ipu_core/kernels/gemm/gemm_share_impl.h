@@ -17,6 +17,8 @@ typedef struct ipu__own_plan {
     bool has_panels;      /* B's */
     bool exchanged;       /* it is C^T = B^T A^T: rows are C's columns */
     int64_t nodes;        /* of the sum over k, which may be made one by one */
+    bool is_small;        /* products are made one after another, */
+    int64_t apart[3];     /* so many elements apart in A, B and C */
 } ipu__own_plan;
 
 /* How many parts there are of the product's rows, in whole row tiles, and of its

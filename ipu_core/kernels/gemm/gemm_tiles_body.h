@@ -64,7 +64,6 @@ enum {
     PANEL = VECTORS * LANES,
     POINTERS = (ROWS + 2) / 3,
     ROWS_AHEAD = 8,  /* of what is packed */
-    PACKED_K = 64,   /* less of a narrow panel is read where it lies */
     FETCHED_K = 256, /* of a tile's rows of A: more would wait for each other */
     WIDENED = 64     /* k of float16 at a time, on the way to a transposition */
 };
@@ -715,7 +714,7 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     bool in_place = has_rows && columns == PANEL;
     if (p->panels != NULL) {
         from.b = p->panels + column * p->k + t->k0 * PANEL;
-    } else if (has_rows && !in_place && columns % LANES == 0 && t->k <= PACKED_K) {
+    } else if (has_rows && !in_place && columns % LANES == 0 && t->k <= IPU_SMALL_K) {
         from.b = b + b_at;
         from.b_row = p->b_row;
     } else if (p->halves) {
@@ -803,4 +802,33 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
     }
 }
 
-const ipu__tiles TILES = {NAME, ROWS, PANEL, FIRST_LEVEL_K, multiply, pack_panels};
+TARGET static void
+multiply_each(const ipu__product *p, int64_t count, const int64_t apart[3])
+{
+    const bool by_columns = p->a_form == IPU_A_COLUMNS;
+    const int64_t vectors = (p->n + LANES - 1) / LANES;
+    const int64_t tiles = (p->m + ROWS - 1) / ROWS;
+    const int form = p->n == PANEL ? WHOLE : EDGE + (int)vectors - 1;
+    const tile_block block = {
+        .tiles = tiles, .least = p->m / tiles, .more = p->m % tiles};
+    tile_source from = {.a_step = by_columns ? p->a_col : p->a_row, .b_row = p->b_row};
+    tile_place place = {.row = p->c_row,
+                        .last = edge_of((p->n - 1) % LANES + 1),
+                        .bias = p->bias,
+                        .relu = p->relu};
+    for (int64_t i = 0; i < count; i++) {
+        const float *a = (const float *)p->a + i * apart[0];
+        float *c = p->c + i * apart[2];
+        int64_t rest = 0;
+        from.b = (const float *)p->b + i * apart[1];
+        for (int64_t row = 0, rows; row < p->m; row += rows) {
+            rows = next_rows(&block, &rest);
+            from.a = a + row * p->a_row;
+            place.c = c + row * p->c_row;
+            tiles_of[by_columns ? COLUMNS : ROWS_OF_A][rows][form](p->k, &from, &place);
+        }
+    }
+}
+
+const ipu__tiles TILES = {NAME,     ROWS,          PANEL,      FIRST_LEVEL_K,
+                          multiply, multiply_each, pack_panels};

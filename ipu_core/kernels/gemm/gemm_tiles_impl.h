@@ -36,7 +36,10 @@ typedef enum ipu__a_form {
     IPU_A_DOTS   /* as IPU_A_ROWS, for one column whose elements are neighbours */
 } ipu__a_form;
 
-enum { IPU_NARROW = 4 };
+enum {
+    IPU_NARROW = 4,
+    IPU_SMALL_K = 64 /* less of a narrow panel is read where it lies */
+};
 
 /* The operations of a file's vectors, a row each, by instructions of its TARGET. */
 #define VECTOR_OP(type, name, parameters, value) \
@@ -100,6 +103,9 @@ struct ipu__tiles {
     int64_t first_level_k; /* 0: A is packed only where its place in memory asks for it */
     void (*multiply)(const ipu__product *p, int64_t row, int64_t row_end,
                      int64_t column, int64_t column_end, float *scratch);
+    /* Small products one after another, of one panel that is read where it lies; the
+     * matrices A, B and C are `apart` floats apart. */
+    void (*multiply_each)(const ipu__product *p, int64_t count, const int64_t apart[3]);
     /* Panels [first, last) of B into `panels`, at their places. */
     void (*pack)(const ipu__product *p, float *panels, int64_t first, int64_t last);
 };
