@@ -72,33 +72,34 @@ subtract_product(ipu_cpu_class cpu, int m, int n, int k, ipu__matrix a, ipu__mat
     ipu__blis_multiply(ipu__blis_context_for(m, n, k, cpu), &product);
 }
 
-/* Up to STRIP columns of X, which lie side by side meanwhile, row after row. */
+/* Up to `width` columns of X, which lie side by side meanwhile, row after row. */
 IPU_INLINE void
-solve_strip(int n, int columns, ipu__matrix a, bool lower, bool ones, ipu__matrix b)
+solve_strip(int n, int columns, int width, ipu__matrix a, bool lower, bool ones,
+            ipu__matrix b)
 {
-    double rows[TRIANGLE_END][STRIP] = {{0.0}};
+    double rows[TRIANGLE_END * STRIP];
     for (int i = 0; i < n; i++) {
-        for (int j = 0; j < columns; j++) {
-            rows[i][j] = b.at[i * b.down + j * b.across];
+        for (int j = 0; j < width; j++) {
+            rows[i * width + j] = j < columns ? b.at[i * b.down + j * b.across] : 0.0;
         }
     }
     for (int turn = 0; turn < n; turn++) {
         const int i = lower ? turn : n - 1 - turn;
         const double *of_a = a.at + i * a.across;
-        const double pivot = ones ? 1.0 : of_a[i * a.down];
-        for (int j = 0; j < STRIP; j++) {
-            rows[i][j] /= pivot;
+        double *row = rows + i * width;
+        for (int j = 0; j < width && !ones; j++) {
+            row[j] /= of_a[i * a.down];
         }
         for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
             const double factor = of_a[k * a.down];
-            for (int j = 0; j < STRIP; j++) {
-                rows[k][j] -= factor * rows[i][j];
+            for (int j = 0; j < width; j++) {
+                rows[k * width + j] -= factor * row[j];
             }
         }
     }
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < columns; j++) {
-            b.at[i * b.down + j * b.across] = rows[i][j];
+            b.at[i * b.down + j * b.across] = rows[i * width + j];
         }
     }
 }
@@ -177,7 +178,11 @@ small_lu(int rows, int columns, double *a, int lead, int *pivots)
     target static void strip_##class(int n, int columns, ipu__matrix a, bool lower, \
                                      bool ones, ipu__matrix b) \
     { \
-        solve_strip(n, columns, a, lower, ones, b); \
+        if (columns == 1) { /* of which a vector would be mostly empty */ \
+            solve_strip(n, 1, 1, a, lower, ones, b); \
+        } else { \
+            solve_strip(n, columns, STRIP, a, lower, ones, b); \
+        } \
     } \
     target static bool cholesky_##class(int n, double *a, ptrdiff_t lead) \
     { \
