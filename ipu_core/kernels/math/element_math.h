@@ -157,6 +157,15 @@ ipu__exp_negative_f32(float x)
     return p * ipu__bits_float(e.power + ((127u + 64u) << 23)) * 0x1p-64f;
 }
 
+/* The same of x > -87, where it is a normal number. */
+IPU_INLINE float
+ipu__near_exp_negative_f32(float x)
+{
+    ipu__exponent e = ipu__split_exponent_f32(x);
+    float p = ipu__small_expm1_f32(e.r) + 1.0f;
+    return ipu__bits_float(ipu__float_bits(p) + e.power);
+}
+
 /* z = 2^k m, m in [0.699, 1.398): k, and m - 1. z is positive and normal. */
 typedef struct ipu__logarithm {
     float k;
@@ -325,8 +334,8 @@ ipu__erf_f32(float x)
     q = ipu__fma_f32(q, m, -6.370597482e-1f);
     q = ipu__fma_f32(q, m, -1.127749562f);
     q = ipu__fma_f32(q, m, -1.774914999e-4f);
-    float far = ipu__with_sign_f32(1.0f - ipu__exp_negative_f32(q), x);
-    return ipu__pick(magnitude < 1.0f, x * p, far);
+    float far = ipu__with_sign_f32(1.0f - ipu__near_exp_negative_f32(q), x);
+    return ipu__pick(magnitude >= 1.0f, far, x * p);
 }
 
 /* x times the normal distribution at x, each operation rounded as a single op. */
