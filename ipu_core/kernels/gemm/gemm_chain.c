@@ -9,8 +9,10 @@
  * if B^T is no copy then.
  *
  * Where few rows or columns have terms that are neighbours in both factors, elements are
- * dot products: of float64 BLIS's (gemm_blis.c), which also serves processors without
- * fused multiply-adds. */
+ * dot products; of float64 their chains are DOT_CHAINS. BLIS (gemm_blis.c) serves
+ * float64 on processors without fused multiply-adds. */
+#include <math.h>
+
 #include "kernels/gemm/gemm_chain_impl.h"
 
 enum {
@@ -20,7 +22,8 @@ enum {
     PANELS = 8,           /* that are packed at once, from longer parts of rows */
     BLOCK_BYTES = 196608, /* of packed A, in the second-level cache */
     FEW_ROWS = 8,
-    LEAST_DOT = 32,  /* terms, of integers */
+    LEAST_DOT = 32,  /* terms */
+    DOT_CHAINS = 32, /* of float64: term by term, added up in pairs */
     SHORT_WALK = 8,  /* rows of B at a time where few rows of A meet them */
     LONG_ROW = 2048, /* bytes, of B: a panel of them would be in many pages */
     MANY_ROWS = 32,  /* that are worth a packed panel */
@@ -60,13 +63,13 @@ typedef struct chain_form {
 #define LANES 4
 #define ROWS 4
 #define NAME "gemm_wide_4x12"
-#define DOT NULL
 #define FORM(name) name##_f64_avx2
 #define vector __m256d
 #define load _mm256_loadu_pd
 #define store _mm256_storeu_pd
 #define spread _mm256_set1_pd
 #define multiply_add _mm256_fmadd_pd
+#include "kernels/gemm/gemm_chain_dot_body.h"
 #include "kernels/gemm/gemm_chain_body.h"
 #undef TARGET
 
@@ -75,13 +78,13 @@ typedef struct chain_form {
 #define LANES 8
 #define ROWS 8
 #define NAME "gemm_wide_8x24"
-#define DOT NULL
 #define FORM(name) name##_f64_avx512
 #define vector __m512d
 #define load _mm512_loadu_pd
 #define store _mm512_storeu_pd
 #define spread _mm512_set1_pd
 #define multiply_add _mm512_fmadd_pd
+#include "kernels/gemm/gemm_chain_dot_body.h"
 #include "kernels/gemm/gemm_chain_body.h"
 #undef TARGET
 
@@ -117,9 +120,9 @@ FORMS(uint32_t)
 FORMS(uint64_t)
 #undef FORMS
 
-/* Vectors that so few columns would fill by half are left to a lower class. */
+/* Vectors that so few elements would fill by half are left to a lower class. */
 static const chain_form *
-form_of(ipu_dtype dtype, ipu_cpu_class cpu, int64_t columns)
+form_of(ipu_dtype dtype, ipu_cpu_class cpu, int64_t elements)
 {
     const chain_form *const *forms = forms_f64;
 #define FIND(type) forms = forms_##type;
@@ -128,7 +131,7 @@ form_of(ipu_dtype dtype, ipu_cpu_class cpu, int64_t columns)
     }
 #undef FIND
     while (cpu > IPU_CPU_GENERIC && forms[cpu - 1] != NULL &&
-           columns <= forms[cpu - 1]->lanes) {
+           elements <= forms[cpu - 1]->lanes) {
         cpu--;
     }
     return forms[cpu];
@@ -144,9 +147,8 @@ panel_columns(const ipu__chain_plan *plan)
 static bool
 is_by_dots(const ipu__matmul *p, ipu_dtype dtype)
 {
-    bool is_short = dtype != IPU_DTYPE_FLOAT64 && p->k < LEAST_DOT;
     bool fills = p->m > p->n && p->n > FEW_ROWS / 2 && ipu_dtype_bytes(dtype) >= 4;
-    return p->a_col == 1 && p->b_row == 1 && !is_short && !fills &&
+    return p->a_col == 1 && p->b_row == 1 && p->k >= LEAST_DOT && !fills &&
            ipu__min(p->m, p->n) <= FEW_ROWS;
 }
 
@@ -154,10 +156,12 @@ void
 ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu,
                    ipu__chain_plan *out)
 {
+    const bool by_dots = is_by_dots(matmul, dtype);
+    const int64_t filled = by_dots ? matmul->k : matmul->n == 1 ? matmul->m : matmul->n;
     *out = (ipu__chain_plan){
-        .form = form_of(dtype, cpu, matmul->n == 1 ? matmul->m : matmul->n),
+        .form = form_of(dtype, cpu, filled),
         .bytes = (int64_t)ipu_dtype_bytes(dtype),
-        .by_dots = is_by_dots(matmul, dtype),
+        .by_dots = by_dots,
         .m = matmul->m,
         .n = matmul->n,
         .a_row = matmul->a_row,
@@ -165,9 +169,6 @@ ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu
         .b_row = matmul->b_row,
         .b_col = matmul->b_col,
     };
-    if (out->by_dots && dtype == IPU_DTYPE_FLOAT64) {
-        out->form = NULL;
-    }
     if (out->form == NULL || out->by_dots) {
         return;
     }
@@ -316,11 +317,20 @@ of_c(const chain_part *p, int64_t row, int64_t column)
     return p->c + (row * p->plan->n + column) * p->plan->bytes;
 }
 
+/* A row, or column, of which there are many meets all of the few while it is in the
+ * cache. */
 static void
 multiply_dots(const chain_part *p)
 {
-    for (int64_t i = p->row; i < p->row_end; i++) {
-        for (int64_t j = p->column; j < p->column_end; j++) {
+    const int64_t rows = p->row_end - p->row;
+    const int64_t columns = p->column_end - p->column;
+    const bool by_rows = rows > columns;
+    const int64_t few = by_rows ? columns : rows;
+    const int64_t dots = rows * columns;
+    for (int64_t done = 0, many = 0; done < dots; done += few, many++) {
+        for (int64_t l = 0; l < few; l++) {
+            int64_t i = p->row + (by_rows ? many : l);
+            int64_t j = p->column + (by_rows ? l : many);
             p->plan->form->dot(of_a(p, i, 0), of_b(p, 0, j), p->k, of_c(p, i, j));
         }
     }
