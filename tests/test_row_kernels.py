@@ -344,13 +344,18 @@ def test_the_first_of_a_row(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None
     """Equal ones as they stood, the two zeros among them; NaN as the largest."""
     rng = np.random.default_rng(8)
     for rows, n in ((1, 1), (3, 24), (2, 25), (40, 49), (3, 257), (2, 3000), (1, 9000)):
-        for kind in ("ties", "ends", "any", "up"):
+        for kind in ("ties", "ends", "any", "up", "near"):
             x = numbers(dtype, (rows, n), n, ends=kind == "ends")
             if kind == "any":
                 make = of_kind(-4, 4)(dtype)
                 x = np.asarray(make(rng, (rows, n), np.dtype(dtype))).astype(dtype)
             if kind == "up":
                 x = np.sort(x, axis=1)
+            if kind == "near":  # in all bits but the last ones, and one is far away
+                word = f"u{x.itemsize}"
+                more = rng.integers(0, 120, (rows, n)).astype(word)
+                x = (np.ones((rows, n), dtype).view(word) + more).view(dtype)
+                x[:, 0] = np.inf if dtype in FLOATS else np.iinfo(dtype).max
             _, ranks = np.unique(x, return_inverse=True)  # all NaN are one
             ranks = ranks.reshape(x.shape)
             for depth in sorted({1, min(n, 5), min(n, 20), n // 3, n}):

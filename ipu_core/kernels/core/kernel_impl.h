@@ -328,11 +328,9 @@ typedef struct ipu__numbered {
     uint32_t place;
 } ipu__numbered;
 
-/* Sorts n of them by the lowest `key_bits` bits of their keys, which are all that they
- * have; equal ones stay as they stood. `other` has as much room; gives the one of the two
- * that holds the result. */
-ipu__numbered *ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n,
-                                  int32_t key_bits);
+/* Sorts n of them by their keys; equal ones stay as they stood. `other` has as much
+ * room; gives the one of the two that holds the result. */
+ipu__numbered *ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n);
 
 /* --- random (reference_random.c) -----------------------------------------------------
  */

@@ -27,16 +27,12 @@ ipu__row_groups_make(const ipu__gather *rows, const void *indices, void *room)
     int64_t count = rows->count;
     ipu__numbered *numbered = room;
     uint32_t *first = (uint32_t *)(void *)(numbered + 2 * count);
-    int32_t key_bits = 0;
-    while ((rows->size - 1) >> key_bits > 0) {
-        key_bits++;
-    }
     for (int64_t i = 0; i < count; i++) {
         int64_t row = ipu__integer_load(rows->dtype, indices, i);
         numbered[i] = (ipu__numbered){(uint32_t)row, (uint32_t)i};
     }
     ipu__row_groups groups = {
-        .sorted = ipu__sort_numbered(numbered, numbered + count, count, key_bits),
+        .sorted = ipu__sort_numbered(numbered, numbered + count, count),
         .first = first,
     };
     for (int64_t i = 0; i < count; i++) {

@@ -54,7 +54,6 @@ typedef struct scatter_plan {
     int64_t ranges;
     int64_t parts;
     int64_t per_task;         /* parts */
-    int32_t key_bits;
     /* where slices may have more than a block of updates: */
     bool counts;
     int32_t levels;           /* of a sum */
@@ -506,7 +505,7 @@ run_halves(const ipu_kernel_call *call)
                 }
             }
             job.sorted = ipu__sort_numbered(numbered, numbered + points->count,
-                                            points->count, plan->key_bits);
+                                            points->count);
         }
         ipu__run_items(call->pool, points->count, plan->range, join_groups, &job);
     }
@@ -671,9 +670,6 @@ ipu_choose_scatter_nd(const ipu__preparation *p)
         return IPU_OK;
     }
     if (holds_wide) {
-        while ((of.slices - 1) >> plan->key_bits > 0) {
-            plan->key_bits++;
-        }
         plan->range = 1 + TASK_ELEMENTS / (of.points.inner + 1);
         spec->workspace_bytes = (size_t)of.points.count * 2 * sizeof(ipu__numbered);
         spec->run = run_halves;

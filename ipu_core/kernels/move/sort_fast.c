@@ -3,19 +3,21 @@
  * top_k. Values become unsigned keys of their width whose order is the one asked for, the
  * best one the smallest. A row, or what of it can be among the first `depth`, is sorted
  * by its keys: short ones by insertion, others digit by digit (least significant first),
- * which leaves equal keys as they stood. Where few of a row are wanted, its keys are
- * compared, a block at a time, with the worst of the best so far; what is better is
- * collected, and the collection sorted and cut when it is full. Threads take runs of
- * rows, each with a part of the workspace. */
+ * which leaves equal keys as they stood. Of long keys the three highest digits that
+ * differ bring most entries to where they belong, and insertion does the rest. Where few
+ * of a row are wanted, its keys are compared, a block at a time, with the worst of the
+ * best so far; what is better is collected, and the collection sorted and cut when it is
+ * full. Threads take runs of rows, each with a part of the workspace. */
 #include "kernels/core/kernel_impl.h"
 
 enum {
     BLOCK = 256,      /* keys that are made, and compared, at once */
     SHORT = 48,       /* by insertion */
-    FEWEST = 24,      /* entries of a collection */
+    FEWEST = 16,      /* keys of a row, some of which are chosen first */
     SMALL_DIGIT = 8,  /* bits */
     DIGIT = 11,
     LONG = 2048,      /* keys from which on digits are long */
+    DIGITS = 3,       /* that most sorts need */
     TASK_ELEMENTS = 4096
 };
 
@@ -27,8 +29,9 @@ struct sort_plan {
     keys_fn *keys;
     /* whether one of n keys is below the limit */
     bool (*any_below)(const void *keys, int64_t n, uint64_t limit);
-    void (*row)(const sort_plan *plan, void *workspace, const void *x, void *values,
-                int32_t *places);
+    void (*row)(const sort_plan *plan, void *workspace, const void *x, int32_t *places);
+    void (*short_rows)(const sort_plan *plan, const void *x, int64_t rows,
+                       int32_t *places);
     int64_t n;
     int64_t depth;
     int64_t rows;
@@ -37,6 +40,7 @@ struct sort_plan {
     size_t room_bytes;
     int64_t per_part;
     bool ascending;
+    bool by_insertion; /* rows, some at a time */
 };
 
 /* --- keys ------------------------------------------------------------------------- */
@@ -126,43 +130,42 @@ begins_of(uint32_t *tally, uint32_t digits)
 }
 
 /* Entries of a key and a place, for keys of up to 32 bits and of 64.
- *   sort      x by keys, with as much room in `other`; gives the one of the two that
- *             holds the result
- *   row       top_k of one row */
+ *   place     entry i among those before it, which are sorted; gives where it is then
+ *   digits    x by bits [low, high) of what keys are above the least one, with as much
+ *             room in `other`; gives the one of the two that holds the result
+ *   long      the same by whole keys. The highest bits alone leave few entries to move
+ *   sort      the same of any number
+ *   row       top_k of a row
+ *   short     of rows that are sorted whole, by insertion */
 #define SORT(bits, key_type) \
-    static void insert_##bits(entry_##bits *x, int64_t n) \
+    IPU_INLINE int64_t place_##bits(entry_##bits *x, int64_t i) \
     { \
-        for (int64_t i = 1; i < n; i++) { \
-            entry_##bits one = x[i]; \
-            int64_t at = i; \
-            for (; at > 0 && x[at - 1].key > one.key; at--) { \
-                x[at] = x[at - 1]; \
-            } \
-            x[at] = one; \
+        const entry_##bits one = x[i]; \
+        for (; i > 0 && x[i - 1].key > one.key; i--) { \
+            x[i] = x[i - 1]; \
         } \
+        x[i] = one; \
+        return i; \
     } \
 \
-    static entry_##bits *sort_##bits(entry_##bits *x, entry_##bits *other, int64_t n, \
-                                     int32_t key_bits) \
+    IPU_INLINE entry_##bits *digits_##bits(entry_##bits *x, entry_##bits *other, \
+                                           int64_t n, key_type least, int32_t low, \
+                                           int32_t high, int32_t width) \
     { \
         uint32_t tally[1 << DIGIT]; \
-        if (n <= SHORT) { \
-            insert_##bits(x, n); \
-            return x; \
-        } \
-        int32_t width = n >= LONG && key_bits > 16 ? DIGIT : SMALL_DIGIT; \
         uint32_t mask = (UINT32_C(1) << width) - 1; \
-        for (int32_t shift = 0; shift < key_bits; shift += width) { \
+        for (int32_t shift = low; shift < high; shift += width) { \
             memset(tally, 0, (mask + 1) * sizeof *tally); \
             for (int64_t i = 0; i < n; i++) { \
-                tally[(uint32_t)(x[i].key >> shift) & mask]++; \
+                tally[(uint32_t)((x[i].key - least) >> shift) & mask]++; \
             } \
-            if (tally[(uint32_t)(x[0].key >> shift) & mask] == (uint32_t)n) { \
+            if (tally[(uint32_t)((x[0].key - least) >> shift) & mask] == \
+                (uint32_t)n) { \
                 continue; /* all have this digit */ \
             } \
             begins_of(tally, mask + 1); \
             for (int64_t i = 0; i < n; i++) { \
-                other[tally[(uint32_t)(x[i].key >> shift) & mask]++] = x[i]; \
+                other[tally[(uint32_t)((x[i].key - least) >> shift) & mask]++] = x[i]; \
             } \
             entry_##bits *sorted = other; \
             other = x; \
@@ -171,8 +174,47 @@ begins_of(uint32_t *tally, uint32_t digits)
         return x; \
     } \
 \
+    static entry_##bits *long_##bits(entry_##bits *x, entry_##bits *other, int64_t n, \
+                                     int32_t key_bits) \
+    { \
+        int32_t width = n >= LONG && key_bits > 16 ? DIGIT : SMALL_DIGIT; \
+        if (key_bits <= DIGITS * width) { \
+            return digits_##bits(x, other, n, 0, 0, key_bits, width); \
+        } \
+        key_type least = x[0].key; \
+        key_type most = x[0].key; \
+        for (int64_t i = 1; i < n; i++) { \
+            least = x[i].key < least ? x[i].key : least; \
+            most = x[i].key > most ? x[i].key : most; \
+        } \
+        int32_t high = most == least ? 0 : 64 - __builtin_clzll(most - least); \
+        int32_t low = (int32_t)ipu__max(high - DIGITS * width, 0); \
+        entry_##bits *sorted = digits_##bits(x, other, n, least, low, high, width); \
+        int64_t moves = 0; \
+        for (int64_t i = 1; low > 0 && i < n && moves <= 2 * n; i++) { \
+            moves += i - place_##bits(sorted, i); \
+        } \
+        if (moves > 2 * n) { \
+            other = sorted == x ? other : x; \
+            sorted = digits_##bits(sorted, other, n, least, 0, high, width); \
+        } \
+        return sorted; \
+    } \
+\
+    static entry_##bits *sort_##bits(entry_##bits *x, entry_##bits *other, int64_t n, \
+                                     int32_t key_bits) \
+    { \
+        if (n > SHORT) { \
+            return long_##bits(x, other, n, key_bits); \
+        } \
+        for (int64_t i = 1; i < n; i++) { \
+            (void)place_##bits(x, i); \
+        } \
+        return x; \
+    } \
+\
     static void row_##bits(const sort_plan *plan, void *workspace, const void *x, \
-                           void *values, int32_t *places) \
+                           int32_t *places) \
     { \
         entry_##bits *best = workspace; \
         entry_##bits *other = best + plan->room; \
@@ -206,15 +248,35 @@ begins_of(uint32_t *tally, uint32_t digits)
         for (int64_t i = 0; i < plan->depth; i++) { \
             places[i] = (int32_t)best[i].place; \
         } \
-        pick_values(plan, values, x, places); \
+    } \
+\
+    static void short_##bits(const sort_plan *plan, const void *x, int64_t rows, \
+                             int32_t *places) \
+    { \
+        key_type keys[BLOCK]; \
+        entry_##bits row[SHORT]; \
+        plan->keys(keys, x, rows * plan->n, plan->ascending); \
+        for (int64_t r = 0; r < rows; r++, places += plan->depth) { \
+            for (int64_t i = 0; i < plan->n; i++) { \
+                row[i] = (entry_##bits){keys[r * plan->n + i], (uint32_t)i}; \
+                (void)place_##bits(row, i); \
+            } \
+            for (int64_t i = 0; i < plan->depth; i++) { \
+                places[i] = (int32_t)row[i].place; \
+            } \
+        } \
     }
 
 static void
-pick_values(const sort_plan *plan, void *values, const void *x, const int32_t *places)
+pick_values(const sort_plan *plan, void *values, const void *x, int64_t rows,
+            const int32_t *places)
 {
 #define PICK(type) \
-    for (int64_t i = 0; i < plan->depth; i++) { \
-        ((type *)values)[i] = ((const type *)x)[places[i]]; \
+    for (int64_t r = 0; r < rows; r++) { \
+        const type *row = (const type *)x + r * plan->n; \
+        for (int64_t i = r * plan->depth; i < (r + 1) * plan->depth; i++) { \
+            ((type *)values)[i] = row[places[i]]; \
+        } \
     }
     IPU_BY_WIDTH(plan->bytes, PICK)
 #undef PICK
@@ -229,9 +291,9 @@ SORT(32, uint32_t)
 SORT(64, uint64_t)
 
 ipu__numbered *
-ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n, int32_t key_bits)
+ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n)
 {
-    return sort_32(x, other, n, key_bits);
+    return sort_32(x, other, n, 32);
 }
 
 /* --- run and choose --------------------------------------------------------------- */
@@ -242,11 +304,18 @@ sort_rows(void *state, int64_t begin, int64_t end, void *room)
     const ipu_kernel_call *call = state;
     const sort_plan *plan = call->spec->prepared;
     const int64_t last = ipu__min(end * plan->per_part, plan->rows);
-    for (int64_t row = begin * plan->per_part; row < last; row++) {
-        int64_t at = row * plan->depth;
-        plan->row(plan, room, ipu__at(call->inputs[0], row * plan->n * plan->bytes),
-                  ipu__at_mutable(call->outputs[0], at * plan->bytes),
-                  (int32_t *)call->outputs[1] + at);
+    for (int64_t rows, row = begin * plan->per_part; row < last; row += rows) {
+        const void *x = ipu__at(call->inputs[0], row * plan->n * plan->bytes);
+        const int64_t at = row * plan->depth;
+        int32_t *places = (int32_t *)call->outputs[1] + at;
+        rows = plan->by_insertion ? ipu__min(last - row, BLOCK / plan->n) : 1;
+        if (plan->by_insertion) {
+            plan->short_rows(plan, x, rows, places);
+        } else {
+            plan->row(plan, room, x, places);
+        }
+        pick_values(plan, ipu__at_mutable(call->outputs[0], at * plan->bytes), x, rows,
+                    places);
     }
 }
 
@@ -282,11 +351,12 @@ ipu_choose_top_k(const ipu__preparation *p)
     plan->rows = ipu_shape_span(shape, 0, shape->rank - 1);
     plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
     plan->ascending = ipu_attrs_int(spec->attrs, IPU_ATTR_ASCENDING, 0) != 0;
-    plan->room = plan->depth * 2 < FEWEST ? FEWEST : plan->depth * 2;
-    plan->room = ipu__min(plan->room, plan->n);
+    plan->room = plan->n < FEWEST ? plan->n : ipu__min(plan->depth * 2, plan->n);
     plan->keys = key_functions[dtype][avx2];
     bool wide = plan->bytes == 8;
     plan->row = wide ? row_64 : row_32;
+    plan->short_rows = wide ? short_64 : short_32;
+    plan->by_insertion = plan->n == plan->room && plan->n <= SHORT;
     plan->any_below = wide ? (avx2 ? any_below_64_avx2 : any_below_64_generic)
                            : (avx2 ? any_below_32_avx2 : any_below_32_generic);
     size_t entry = wide ? sizeof(entry_64) : sizeof(entry_32);
