@@ -31,6 +31,7 @@ ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f64)
 
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
 UNARY(log_f32, float, float, ipu__log_f32(x))
+UNARY(log1p_f32, float, float, ipu__log1p_f32(x))
 UNARY(log2_f32, float, float, ipu__log2_f32(x))
 UNARY(atan_f32, float, float, ipu__atan_f32(x))
 UNARY(erfinv_f32, float, float, ipu__erfinv_f32(x))
@@ -110,6 +111,7 @@ ALL_WITHIN(f64, double, uint64_t, ipu__double_bits)
 #define WIDE_ABOVE(name, least) \
     NEAR(name, f64, double, UINT64_MAX, least, (double)INFINITY)
 WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(log1p, 1.0)
 WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
@@ -643,6 +645,7 @@ HALF_BINARY(div, /)
     LONG_FORMULAS(ROW_OF, suffix) \
     SAME_ROW(EXP, type, exp_##suffix) \
     SAME_ROW(LOG, type, log_##suffix) \
+    SAME_ROW(LOG1P, type, log1p_##suffix) \
     SAME_ROW(LOG2, type, log2_##suffix) \
     SAME_ROW(SIN, type, sin_##suffix) \
     SAME_ROW(COS, type, cos_##suffix) \

@@ -91,7 +91,6 @@
     F(TRUNC, ONE, SAME, suffix, WHOLE(trunc, suffix, __builtin_trunc##ending)(x)) \
     F(TANH, ONE, SAME, suffix, ipu__tanh_##suffix(x)) \
     F(SIGMOID, ONE, SAME, suffix, ipu__sigmoid_##suffix(x)) \
-    F(LOG1P, ONE, SAME, suffix, ipu__log1p_##suffix(x)) \
     F(EXPM1, ONE, SAME, suffix, ipu__expm1_##suffix(x)) \
     F(SINH, ONE, SAME, suffix, ipu__sinh_##suffix(x)) \
     F(COSH, ONE, SAME, suffix, ipu__cosh_##suffix(x)) \

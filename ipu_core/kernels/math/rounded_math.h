@@ -229,9 +229,8 @@ ipu__erfinv_f32(float x)
     double m = (double)ipu__magnitude_f32(x);
     ipu__wide_logarithm split = ipu__split_logarithm_f64(0.5 - 0.5 * m);
     double tail = ipu__rough_log1p(split.f) + split.k * 0x1.62e42fefa39efp-1;
-    double center = ipu__quantile_center(0.5 * m);
-    double outer = ipu__quantile_outer(__builtin_sqrt(-tail) - 1.6);
-    float result = (float)((m <= 0.85 ? center : outer) * 0x1.6a09e667f3bcdp-1);
+    double quantile = ipu__quantile_inside(0.5 * m, tail);
+    float result = (float)(quantile * 0x1.6a09e667f3bcdp-1);
     result = m == 1.0 ? INFINITY : result;
     return m <= 1.0 ? ipu__with_sign_f32(result, x) : NAN;
 }

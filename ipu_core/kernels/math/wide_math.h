@@ -430,16 +430,22 @@ ipu__log2_f64(double x)
     return ipu__logarithm_or_limit(x, result);
 }
 
-/* u = 1 + x rounded, and what the rounding has lost divided by u. */
+/* Of |x| < 1: u = 1 + x rounded, and what the rounding has lost divided by u. */
 IPU_INLINE double
-ipu__log1p_f64(double x)
+ipu__near_log1p_f64(double x)
 {
     double u = 1.0 + x;
     double lost = x - (u - 1.0);
     ipu__wide_logarithm split = ipu__split_logarithm_f64(u);
     double excess = ipu__logarithm_excess(split.k, split.f, lost / u);
     double result = split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
-    result = x == 0.0 || x > 0x1.fffffffffffffp+1023 ? x : result;
+    return ipu__with_sign_f64(result, x); /* of -0 */
+}
+
+IPU_INLINE double
+ipu__log1p_f64(double x)
+{
+    double result = x > 0x1.fffffffffffffp+1023 ? x : ipu__near_log1p_f64(x);
     result = x == -1.0 ? -(double)INFINITY : result;
     return x >= -1.0 ? result : (double)NAN;
 }
@@ -1045,49 +1051,42 @@ ipu__gelu_grad_f64(double x, double dy)
  * 0.5 with |q| <= 0.425; the next for r - 1.6 with r = sqrt(-log(min(p, 1 - p))) <= 5,
  * which is all that two standard deviations need; and the last for r - 5. Errors are up
  * to 6 units in the last place. */
+/* The first two ranges, which differ in numbers alone, with the logarithm of 1 - p. */
 IPU_INLINE double
-ipu__quantile_center(double q)
+ipu__quantile_inside(double q, double rest_log)
 {
-    double r = 0.180625 - q * q;
-    double upper = 2.5090809287301226727e+3;
-    upper = upper * r + 3.3430575583588128105e+4;
-    upper = upper * r + 6.7265770927008700853e+4;
-    upper = upper * r + 4.5921953931549871457e+4;
-    upper = upper * r + 1.3731693765509461125e+4;
-    upper = upper * r + 1.9715909503065514427e+3;
-    upper = upper * r + 1.3314166789178437745e+2;
-    upper = upper * r + 3.3871328727963666080e0;
-    double lower = 5.2264952788528545610e+3;
-    lower = lower * r + 2.8729085735721942674e+4;
-    lower = lower * r + 3.9307895800092710610e+4;
-    lower = lower * r + 2.1213794301586595867e+4;
-    lower = lower * r + 5.3941960214247511077e+3;
-    lower = lower * r + 6.8718700749205790830e+2;
-    lower = lower * r + 4.2313330701600911252e+1;
+    const bool is_center = q <= 0.425;
+    double r = is_center ? 0.180625 - q * q : __builtin_sqrt(-rest_log) - 1.6;
+    double upper = is_center ? 2.5090809287301226727e+3 : 7.74545014278341407640e-4;
+    upper = upper * r +
+            (is_center ? 3.3430575583588128105e+4 : 2.27238449892691845833e-2);
+    upper = upper * r +
+            (is_center ? 6.7265770927008700853e+4 : 2.41780725177450611770e-1);
+    upper = upper * r +
+            (is_center ? 4.5921953931549871457e+4 : 1.27045825245236838258);
+    upper = upper * r +
+            (is_center ? 1.3731693765509461125e+4 : 3.64784832476320460504);
+    upper = upper * r +
+            (is_center ? 1.9715909503065514427e+3 : 5.76949722146069140550);
+    upper = upper * r +
+            (is_center ? 1.3314166789178437745e+2 : 4.63033784615654529590);
+    upper = upper * r +
+            (is_center ? 3.3871328727963666080 : 1.42343711074968357734);
+    double lower = is_center ? 5.2264952788528545610e+3 : 1.05075007164441684324e-9;
+    lower = lower * r +
+            (is_center ? 2.8729085735721942674e+4 : 5.47593808499534494600e-4);
+    lower = lower * r +
+            (is_center ? 3.9307895800092710610e+4 : 1.51986665636164571966e-2);
+    lower = lower * r +
+            (is_center ? 2.1213794301586595867e+4 : 1.48103976427480074590e-1);
+    lower = lower * r +
+            (is_center ? 5.3941960214247511077e+3 : 6.89767334985100004550e-1);
+    lower = lower * r +
+            (is_center ? 6.8718700749205790830e+2 : 1.67638483018380384940);
+    lower = lower * r +
+            (is_center ? 4.2313330701600911252e+1 : 2.05319162663775882187);
     lower = lower * r + 1.0;
-    return q * (upper / lower);
-}
-
-IPU_INLINE double
-ipu__quantile_outer(double r)
-{
-    double upper = 7.74545014278341407640e-4;
-    upper = upper * r + 2.27238449892691845833e-2;
-    upper = upper * r + 2.41780725177450611770e-1;
-    upper = upper * r + 1.27045825245236838258e0;
-    upper = upper * r + 3.64784832476320460504e0;
-    upper = upper * r + 5.76949722146069140550e0;
-    upper = upper * r + 4.63033784615654529590e0;
-    upper = upper * r + 1.42343711074968357734e0;
-    double lower = 1.05075007164441684324e-9;
-    lower = lower * r + 5.47593808499534494600e-4;
-    lower = lower * r + 1.51986665636164571966e-2;
-    lower = lower * r + 1.48103976427480074590e-1;
-    lower = lower * r + 6.89767334985100004550e-1;
-    lower = lower * r + 1.67638483018380384940e0;
-    lower = lower * r + 2.05319162663775882187e0;
-    lower = lower * r + 1.0;
-    return upper / lower;
+    return (is_center ? q : 1.0) * (upper / lower);
 }
 
 IPU_INLINE double
@@ -1116,10 +1115,11 @@ ipu__quantile_last(double r)
 IPU_INLINE double
 ipu__quantile_above(double q, double rest)
 {
-    double r = __builtin_sqrt(-ipu__log_f64(rest));
-    double outer = r > 5.0 ? ipu__quantile_last(r - 5.0) : ipu__quantile_outer(r - 1.6);
-    outer = rest == 0.0 ? (double)INFINITY : outer;
-    return q <= 0.425 ? ipu__quantile_center(q) : outer;
+    double rest_log = ipu__log_f64(rest);
+    double r = __builtin_sqrt(-rest_log);
+    double inside = ipu__quantile_inside(q, rest_log);
+    double result = r > 5.0 ? ipu__quantile_last(r - 5.0) : inside;
+    return rest == 0.0 ? (double)INFINITY : result;
 }
 
 /* The same of 1 - p >= 2^-36: no last range. */
@@ -1128,8 +1128,7 @@ ipu__quantile_above(double q, double rest)
 IPU_INLINE double
 ipu__near_quantile_above(double q, double rest)
 {
-    double r = __builtin_sqrt(-ipu__near_log_f64(rest));
-    return q <= 0.425 ? ipu__quantile_center(q) : ipu__quantile_outer(r - 1.6);
+    return ipu__quantile_inside(q, ipu__near_log_f64(rest));
 }
 
 IPU_INLINE double
