@@ -196,6 +196,29 @@ def test_near_quotients(op: str, oracle: Any, dtype: str) -> None:
         same_bits(got, [oracle(value, divisor)], "NumPy")
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("op", ["floor_mod", "floor_div"])
+@pytest.mark.parametrize("bits", [20, 52, 53, 63])
+def test_near_whole_quotients(op: str, dtype: str, bits: int) -> None:
+    """Blocks of numbers below 2^52 are divided as float64: whole quotients, and those
+    one below."""
+    random = np.random.default_rng(bits)
+    count = 4096
+    value = random.integers(0, 1 << bits, count, np.uint64)
+    divisor = random.integers(1, 1 << 63, count, np.uint64)
+    divisor = np.maximum(divisor >> random.integers(0, 63, count, np.uint64), 1)
+    value = value // divisor * divisor
+    value -= np.minimum(value, random.integers(0, 2, count, np.uint64))
+    value, divisor = value.astype(dtype), divisor.astype(dtype)
+    if dtype == "int64":
+        value *= random.choice([-1, 1], count)
+        divisor *= random.choice([-1, 1], count)
+    text = graph_of(op, [dtype, dtype], dtype, count, "")
+    got = all_the_same(text, [value, divisor], op)
+    oracle = np.mod if op == "floor_mod" else np.floor_divide
+    same_bits(got, [oracle(value, divisor)], "NumPy")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("op", "nothing"), [("sum", 0), ("prod", 1), ("max", -np.inf), ("min", np.inf)]

@@ -89,6 +89,42 @@ NARROW_FLOOR(i32, int32_t)
 NARROW_FLOOR(u8, uint8_t)
 NARROW_FLOOR(u16, uint16_t)
 
-FLOOR_INTEGERS(i64, int64_t, ipu__floor_div_i64(x, y), ipu__floor_mod_i64(x, y))
 FLOOR_INTEGERS(u32, uint32_t, x / y, x % y)
-FLOOR_INTEGERS(u64, uint64_t, x / y, x % y)
+
+/* By way of double where all x of a block are below 2^52 in size: what lies below a
+ * whole number then does so by more than the division rounds. `far` uses x and y. */
+#define WIDE_FLOOR(name, suffix, type, far, near) \
+    FLOOR_INTEGER(any_##name##_##suffix, type, ipu__##name##_##suffix(x, y)) \
+    SIGNATURE(name##_##suffix) \
+    { \
+        const type *xs = a; \
+        const type *ys = b; \
+        type *result = out; \
+        uint64_t apart = 0; \
+        for (int64_t i = 0; i < n; i++) { \
+            const type x = xs[i]; \
+            const type y = ys[i]; \
+            apart |= (far) | (y == 0); \
+        } \
+        if (apart != 0) { \
+            return any_##name##_##suffix(block, out, a, b, c, n); \
+        } \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            const int64_t x = (int64_t)xs[i]; \
+            const int64_t y = (int64_t)ys[i]; \
+            const double quotient = (double)x / (double)y; \
+            const int64_t cut = (int64_t)quotient; \
+            const int64_t whole = cut - ((double)cut > quotient ? 1 : 0); \
+            result[i] = (type)(near); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define WIDE_FLOORS(suffix, type, far) \
+    WIDE_FLOOR(floor_div, suffix, type, far, whole) \
+    WIDE_FLOOR(floor_mod, suffix, type, far, \
+               (uint64_t)x - (uint64_t)y * (uint64_t)whole)
+#define ipu__floor_div_u64(x, y) ((x) / (y))
+#define ipu__floor_mod_u64(x, y) ((x) % (y))
+WIDE_FLOORS(i64, int64_t, ((uint64_t)x + (UINT64_C(1) << 52)) >> 53)
+WIDE_FLOORS(u64, uint64_t, x >> 52 | y >> 63)
