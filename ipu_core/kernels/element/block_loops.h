@@ -132,7 +132,7 @@ NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
 #define STAGES(name, type, pair, fetch, before, expression) \
     SIGNATURE(name) \
     { \
-        enum { SOME = 1024 / sizeof(type) }; \
+        enum { SOME = IPU_BLOCK_BYTES / sizeof(type) }; \
         const type *xs = a; \
         type *result = out; \
         UNUSED(); \

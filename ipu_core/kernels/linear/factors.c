@@ -140,8 +140,11 @@ IPU_INLINE int
 largest(const double *x, int begin, int end)
 {
     int found = begin;
+    double most = fabs(x[begin]);
     for (int i = begin + 1; i < end; i++) {
-        found = fabs(x[i]) > fabs(x[found]) ? i : found;
+        const double size = fabs(x[i]);
+        found = size > most ? i : found;
+        most = size > most ? size : most;
     }
     return found;
 }
@@ -157,7 +160,9 @@ small_lu(int rows, int columns, double *a, int lead, int *pivots)
             missing = missing < 0 ? j : missing;
             continue;
         }
-        ipu__exchange_rows(columns, a, lead, pivots, j, j + 1);
+        if (pivots[j] != j) {
+            ipu__exchange_rows(columns, a, lead, pivots, j, j + 1);
+        }
         const double pivot = column[j];
         for (int i = j + 1; i < rows; i++) {
             column[i] /= pivot;
