@@ -70,15 +70,21 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
     ipu__turn_8x8(in, in_row, out, out_row);
 }
 
+VECTOR_OP(__m128, load_4, (bool halves, const void *matrix, int64_t at),
+          halves ? _mm_cvtph_ps(_mm_loadl_epi64(
+                       (const __m128i *)ipu__at(matrix, at * 2)))
+                 : _mm_loadu_ps((const float *)matrix + at))
+
 /* Lanes of 128 bits hold four rows each, and are turned by themselves. */
 IPU_INLINE TARGET void
-load_turned(const float *from, int64_t step, vector out[TURNED])
+load_turned(bool halves, const void *matrix, int64_t at, int64_t step,
+            vector out[TURNED])
 {
     __m256 r[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        r[i] = _mm256_castps128_ps256(_mm_loadu_ps(from + i * step));
-        r[i] = _mm256_insertf128_ps(r[i], _mm_loadu_ps(from + (i + 4) * step), 1);
+        r[i] = _mm256_castps128_ps256(load_4(halves, matrix, at + i * step));
+        r[i] = _mm256_insertf128_ps(r[i], load_4(halves, matrix, at + (i + 4) * step), 1);
     }
     __m256 low_01 = _mm256_unpacklo_ps(r[0], r[1]);
     __m256 high_01 = _mm256_unpackhi_ps(r[0], r[1]);

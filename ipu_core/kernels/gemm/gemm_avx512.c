@@ -41,13 +41,15 @@ VECTOR_OP(vector, relu, (vector x), _mm512_max_ps(_mm512_setzero_ps(), x))
 
 /* Pairs, quads, then lanes of 128 bits, twice. */
 IPU_INLINE TARGET void
-load_turned(const float *from, int64_t step, vector out[TURNED])
+load_turned(bool halves, const void *matrix, int64_t at, int64_t step,
+            vector out[TURNED])
 {
     __m512 r[16];
     __m512 t[16];
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        r[i] = _mm512_loadu_ps(from + i * step);
+        r[i] = halves ? load_halves((const uint16_t *)matrix + at + i * step)
+                      : load((const float *)matrix + at + i * step);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
@@ -81,7 +83,7 @@ IPU_INLINE TARGET void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 {
     vector turned[TURNED];
-    load_turned(in, in_row, turned);
+    load_turned(false, in, 0, in_row, turned);
 #pragma GCC unroll 16
     for (int i = 0; i < TURNED; i++) {
         store(out + i * out_row, turned[i]);

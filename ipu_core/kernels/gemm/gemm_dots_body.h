@@ -47,20 +47,20 @@ stage(const chain_source *from, int64_t k, int64_t chains, int64_t terms, bool h
 /* Adds the next `terms`, at most LINE, to a vector of chains. Without a branch where
  * those are all of them: loads then are part of the instructions that turn. */
 IPU_INLINE TARGET vector
-add_line(bool shared, bool halves, int64_t terms, const float *a, int64_t a_step,
-         const void *x, int64_t x_at, int64_t x_step, vector sum)
+add_line(bool shared, bool halves, bool x_halves, int64_t terms, const chain_source *a,
+         int64_t a_at, const chain_source *x, int64_t x_at, vector sum)
 {
     for (int64_t k = 0; k < terms; k += TURNED) {
         vector turned[TURNED];
         vector turned_x[TURNED];
-        load_turned(a + k, a_step, turned);
+        load_turned(halves, a->matrix, a_at + k, a->step, turned);
         if (!shared) {
-            load_turned((const float *)x + x_at + k, x_step, turned_x);
+            load_turned(halves, x->matrix, x_at + k, x->step, turned_x);
         }
         EACH(term, TURNED, {
             if (k + term < terms) {
-                vector y =
-                    shared ? spread_at(x, x_at + k + term, halves) : turned_x[term];
+                vector y = shared ? spread_at(x->matrix, x_at + k + term, x_halves)
+                                  : turned_x[term];
                 sum = multiply_add(turned[term], y, sum);
             }
         })
@@ -68,10 +68,30 @@ add_line(bool shared, bool halves, int64_t terms, const float *a, int64_t a_step
     return sum;
 }
 
+/* The same for all vectors and `terms` terms. */
+IPU_INLINE TARGET void
+add_lines(int64_t most, bool shared, bool halves, bool x_halves, int64_t terms,
+          const chain_source *a, const chain_source *x, vector *sum)
+{
+    int64_t j = 0;
+    for (; j + LINE <= terms; j += LINE) {
+        EACH(i, most / LANES, {
+            sum[i] = add_line(shared, halves, x_halves, LINE, a,
+                              a->at + i * LANES * a->step + j, x,
+                              x->at + i * LANES * x->step + j, sum[i]);
+        })
+    }
+    EACH(i, most / LANES, {
+        sum[i] = add_line(shared, halves, x_halves, terms - j, a,
+                          a->at + i * LANES * a->step + j, x,
+                          x->at + i * LANES * x->step + j, sum[i]);
+    })
+}
+
 /* A chain from 0 for each of `chains`, `most` at most; what is stored for others is no
- * number of theirs. `shared`: all of them read the same x. Terms of float16, of less than
- * all chains and of those that end early are copied before they are turned. A product of
- * 0 and -0 changes no sum. */
+ * number of theirs. `shared`: all of them read the same x. Terms of less than all chains
+ * and of those that end early are copied before they are turned. A product of 0 and -0
+ * changes no sum. */
 OF_EACH_TILE TARGET void
 make_chains(int64_t most, bool shared, bool halves, const chain_source *a,
             const chain_source *x, int64_t chains, int64_t terms, float *sums)
@@ -85,35 +105,19 @@ make_chains(int64_t most, bool shared, bool halves, const chain_source *a,
     }
     for (int64_t k = 0; k < terms; k += STAGED) {
         const int64_t some = ipu__min(STAGED, terms - k);
-        const bool copies =
-            halves || chains < most || some < STAGED || last + k + STAGED > a->end;
-        const float *from = (const float *)a->matrix + a->at + k;
-        const void *from_x = x->matrix;
-        int64_t x_at = x->at + k;
-        int64_t step = a->step;
-        int64_t x_step = x->step;
-        if (copies) {
-            stage(a, k, chains, some, halves, 0.0f, copied[0]);
-            from = copied[0];
-            step = STAGED_ROW;
+        chain_source from = {a->matrix, a->at + k, a->step, 0};
+        chain_source from_x = {x->matrix, x->at + k, x->step, 0};
+        if (chains == most && some == STAGED && last + k + STAGED <= a->end) {
+            add_lines(most, shared, halves, halves, some, &from, &from_x, sum);
+            continue;
         }
-        if (copies && !shared) {
+        stage(a, k, chains, some, halves, 0.0f, copied[0]);
+        from = (chain_source){copied[0], 0, STAGED_ROW, 0};
+        if (!shared) {
             stage(x, k, chains, some, halves, -0.0f, copied[1]);
-            from_x = copied[1];
-            x_at = 0;
-            x_step = STAGED_ROW;
+            from_x = (chain_source){copied[1], 0, STAGED_ROW, 0};
         }
-        int64_t j = 0;
-        for (; j + LINE <= some; j += LINE) {
-            EACH(i, most / LANES, {
-                sum[i] = add_line(shared, halves, LINE, from + i * LANES * step + j, step,
-                                  from_x, x_at + i * LANES * x_step + j, x_step, sum[i]);
-            })
-        }
-        EACH(i, most / LANES, {
-            sum[i] = add_line(shared, halves, some - j, from + i * LANES * step + j, step,
-                              from_x, x_at + i * LANES * x_step + j, x_step, sum[i]);
-        })
+        add_lines(most, shared, false, halves, some, &from, &from_x, sum);
     }
     EACH(i, most / LANES, store(sums + i * LANES, sum[i]))
 }
@@ -126,7 +130,7 @@ make_chains(int64_t most, bool shared, bool halves, const chain_source *a,
     }
 CHAINS_OF(rows, ROW_CHAINS, true, false)
 CHAINS_OF(rows_crowded, BLOCK_CHAINS, true, false)
-CHAINS_OF(rows_half, ROW_CHAINS, true, true)
+CHAINS_OF(rows_half, BLOCK_CHAINS, true, true)
 CHAINS_OF(blocks, BLOCK_CHAINS, false, false)
 CHAINS_OF(blocks_half, BLOCK_CHAINS, false, true)
 
@@ -189,8 +193,9 @@ multiply_dots(const ipu__product *p, int64_t row, int64_t row_end)
 {
     const int64_t beyond = p->a_row * (int64_t)sizeof(float) % IPU_PAGE_BYTES;
     const bool crowded = ipu__min(beyond, IPU_PAGE_BYTES - beyond) < LINE_BYTES;
+    const int64_t most = crowded || p->halves ? BLOCK_CHAINS : ROW_CHAINS;
     while (row < row_end) {
-        int64_t rows = ipu__min(row_end - row, crowded ? BLOCK_CHAINS : ROW_CHAINS);
+        int64_t rows = ipu__min(row_end - row, most);
         if (rows < BLOCK_CHAINS / 2 && p->k > IPU_SUM_BLOCK) {
             rows = 1;
             dot_blocks(p, row);

@@ -68,11 +68,15 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 }
 
 IPU_INLINE void
-load_turned(const float *from, int64_t step, vector out[TURNED])
+load_turned(bool halves, const void *matrix, int64_t at, int64_t step,
+            vector out[TURNED])
 {
-    for (int64_t j = 0; j < 4; j++) {
-        out[j] =
-            (vector){from[j], from[step + j], from[2 * step + j], from[3 * step + j]};
+    for (int64_t j = 0; j < TURNED; j++) {
+        for (int64_t i = 0; i < LANES; i++) {
+            int64_t from = at + i * step + j;
+            out[j][i] = halves ? ipu_float16_to_float(((const uint16_t *)matrix)[from])
+                               : ((const float *)matrix)[from];
+        }
     }
 }
 

@@ -30,7 +30,8 @@ enum {
     STRIP_FLOATS = 1 << 16,  /* the same where strips are for the first-level cache */
     STRIP_USES = 8,          /* panels for which that is worth while */
     NODE_TERMS = IPU_SUM_BLOCK * IPU_SUM_FAN,
-    NODE_FLOATS = 1 << 18 /* of all nodes */
+    NODE_FLOATS = 1 << 18, /* of all nodes */
+    WIDENED_FLOATS = 4096  /* of small matrices of float16, at a time */
 };
 
 const ipu__tiles *
@@ -130,20 +131,30 @@ plan_small(const ipu__matmul *matmul, ipu__own_plan *plan)
     const ipu__product *p = &plan->product;
     const ipu__loop *batch = &matmul->batch;
     const bool in_place = p->a_form == IPU_A_ROWS || p->a_form == IPU_A_COLUMNS;
-    plan->is_small = matmul->batches > 1 && batch->rank == 1 && in_place &&
-                     !p->halves && !p->transposed && p->b_col == 1 &&
-                     p->b_segment == 0 && p->c_panel == 0 && p->k <= IPU_SMALL_K &&
-                     p->n <= plan->tiles->columns;
+    const bool by_rows = p->a_col == 1;
+    const int64_t floats = p->m * p->k + p->k * p->n;
+    plan->is_small = matmul->batches > 1 && batch->rank == 1 && !p->transposed &&
+                     p->b_col == 1 && p->b_segment == 0 && p->c_panel == 0 &&
+                     p->k <= IPU_SMALL_K && p->n <= plan->tiles->columns &&
+                     (in_place || (p->halves && floats <= WIDENED_FLOATS));
     for (int32_t i = 0; plan->is_small && i < 2; i++) {
         plan->apart[i] = batch->strides[plan->exchanged ? 1 - i : i][0];
     }
     plan->apart[2] = p->m * p->n;
+    if (plan->is_small && p->halves) {
+        bool is_dense = (by_rows ? p->a_row == p->k : p->a_col == p->m) &&
+                        p->b_row == p->n && plan->apart[0] == p->m * p->k &&
+                        plan->apart[1] == p->k * p->n;
+        plan->is_small = is_dense && (by_rows || p->a_row == 1);
+        plan->widened = WIDENED_FLOATS / ipu__max(floats, 1);
+    }
 }
 
 int64_t
 ipu__own_scratch(const ipu__own_plan *plan)
 {
-    return ipu__tiles_scratch(plan->tiles, &plan->product);
+    return ipu__max(ipu__tiles_scratch(plan->tiles, &plan->product),
+                    plan->is_small && plan->product.halves ? WIDENED_FLOATS : 0);
 }
 
 /* Into how many parts one matrix is cut at most: each is worth a task. */
@@ -214,7 +225,8 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     }
     bool few =
         matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= IPU_SUM_BLOCK;
-    *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu),
+    *out = (ipu__own_plan){.cpu = cpu,
+                           .tiles = ipu__tiles_of(cpu),
                            .product = product,
                            .has_panels = panels->right && matmul->b_col == 1};
     ipu__product exchanged = exchange(&product);
@@ -305,17 +317,40 @@ finish_of(const ipu__own_call *call, ipu__product *product)
     return rest;
 }
 
+/* The next `count` matrices of a product of float16 as one of float32. */
+static ipu__product
+widen_small(const ipu__own_plan *plan, const ipu__product *p, int64_t count,
+            float *scratch)
+{
+    ipu__product wide = *p;
+    float *b = scratch + count * plan->apart[0];
+    ipu__halves_to_floats(scratch, p->a, count * plan->apart[0], plan->cpu);
+    ipu__halves_to_floats(b, p->b, count * plan->apart[1], plan->cpu);
+    wide.halves = false;
+    wide.a_form = p->a_col == 1 ? IPU_A_ROWS : IPU_A_COLUMNS;
+    wide.a = scratch;
+    wide.b = b;
+    return wide;
+}
+
 /* Small matrices [begin, end). */
 static void
-make_small(const ipu__own_call *call, int64_t begin, int64_t end)
+make_small(const ipu__own_call *call, int64_t begin, int64_t end, float *scratch)
 {
     const ipu__matmul *matmul = call->matmul;
-    ipu__product product = product_of(call, begin);
-    ipu__finish rest = finish_of(call, &product);
-    product.c = call->c + begin * matmul->m * matmul->n;
-    call->plan->tiles->multiply_each(&product, end - begin, call->plan->apart);
-    ipu__finish_rows(&rest, product.c, matmul->n, (end - begin) * matmul->m, matmul->n,
-                     0);
+    const ipu__own_plan *plan = call->plan;
+    const bool halves = plan->product.halves;
+    for (int64_t count; begin < end; begin += count) {
+        ipu__product product = product_of(call, begin);
+        ipu__finish rest = finish_of(call, &product);
+        count = halves ? ipu__min(end - begin, plan->widened) : end - begin;
+        product.c = call->c + begin * matmul->m * matmul->n;
+        if (halves) {
+            product = widen_small(plan, &product, count, scratch);
+        }
+        plan->tiles->multiply_each(&product, count, plan->apart);
+        ipu__finish_rows(&rest, product.c, matmul->n, count * matmul->m, matmul->n, 0);
+    }
 }
 
 void
@@ -388,7 +423,7 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
     int64_t last = -1;
     ipu__rectangle part = {0};
     if (job->call->plan->is_small && parts == 1 && job->sums == NULL) {
-        make_small(job->call, begin, end);
+        make_small(job->call, begin, end, scratch);
         return;
     }
     for (int64_t i = begin; i < end; i++) {

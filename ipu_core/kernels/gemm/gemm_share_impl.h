@@ -12,13 +12,15 @@ const ipu__tiles *ipu__tiles_of(ipu_cpu_class cpu);
 
 /* How a product is made: what follows from its shape and the class of CPU. */
 typedef struct ipu__own_plan {
+    ipu_cpu_class cpu;
     const ipu__tiles *tiles;
     ipu__product product; /* sizes, strides, forms; the pointers come with a call */
     bool has_panels;      /* B's */
     bool exchanged;       /* it is C^T = B^T A^T: rows are C's columns */
     int64_t nodes;        /* of the sum over k, which may be made one by one */
     bool is_small;        /* products are made one after another, */
-    int64_t apart[3];     /* so many elements apart in A, B and C */
+    int64_t apart[3];     /* so many elements apart in A, B and C; */
+    int64_t widened;      /* of float16: so many at a time, widened together */
 } ipu__own_plan;
 
 /* How many parts there are of the product's rows, in whole row tiles, and of its

@@ -14,7 +14,8 @@
  *   where_positive(y, x)         x where y is above 0, else 0
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
- *   load_turned(from, step, out) TURNED floats for each lane, `step` from lane to lane,
+ *   load_turned(halves, matrix, at, step, out) TURNED elements of a matrix of float32 or
+ *                         float16 for each lane, from `at` on, `step` from lane to lane,
  *                                as so many vectors
  *   UNROLL                       how many k are multiplied in a turn of the loop
  *   FIRST_LEVEL_K                how many k of a panel and a strip the first-level
