@@ -191,6 +191,12 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define VECTOR_LEAST_32(a, b) WHOLE_EXTREME(min, a, b)
 #define VECTOR_GREATEST_64(a, b) PICK((a) > (b), a, b)
 #define VECTOR_LEAST_64(a, b) PICK((a) < (b), a, b)
+/* with AVX-512 */
+#define WIDE_EXTREME(which, a, b) \
+    (__typeof__(a))(IS_SIGNED(a) ? _mm256_##which##_epi64((__m256i)(a), (__m256i)(b)) \
+                                 : _mm256_##which##_epu64((__m256i)(a), (__m256i)(b)))
+#define WIDE_GREATEST(a, b) WIDE_EXTREME(max, a, b)
+#define WIDE_LEAST(a, b) WIDE_EXTREME(min, a, b)
 #define PICK(mask, a, b) \
     (__typeof__(b))_mm256_blendv_epi8((__m256i)(b), (__m256i)(a), (__m256i)(mask))
 #define SWAPPED_4(v) _mm256_permute2x128_si256((__m256i)(v), (__m256i)(v), 1)
@@ -208,16 +214,16 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     for (int32_t k = 0; 2 * (width) <= (count) && k < (width); k++) { \
         lane[k] = step(lane[k], lane[k + (width)]); \
     }
-#define ROWS_OF_VECTORS(name, type, bits, first, step) \
+#define ROWS_OF_VECTORS(name, target, type, bits, first, plain, step) \
     typedef type vector_##name __attribute__((vector_size(32))); \
     /* the first n lanes from x, among `nothing` */ \
-    IPU_TARGET_AVX2 IPU_INLINE vector_##name some_##name(const type *x, int64_t n, \
+    target IPU_INLINE vector_##name some_##name(const type *x, int64_t n, \
                                                          vector_##name nothing) \
     { \
         const __m256i mask = _mm256_cmpgt_epi##bits(ALL_##bits(n), LANE_##bits); \
         return PICK(mask, (vector_##name)MASKED_##bits(x, mask), nothing); \
     } \
-    IPU_TARGET_AVX2 IPU_INLINE type joined_##name(vector_##name *lane, int32_t count) \
+    target IPU_INLINE type joined_##name(vector_##name *lane, int32_t count) \
     { \
         HALVE_VECTORS(count, 4, step) \
         HALVE_VECTORS(count, 2, step) \
@@ -229,7 +235,7 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         } \
         return lane[0][0]; \
     } \
-    IPU_TARGET_AVX2 static void row_##name(void *accumulator, const void *elements, \
+    target static void row_##name(void *accumulator, const void *elements, \
                                            int64_t n, int64_t readable) \
     { \
         enum { EACH = 32 / sizeof(type), COUNT = LANES / EACH }; \
@@ -256,7 +262,7 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         } \
         *(type *)accumulator = joined_##name(lane, COUNT); \
     } \
-    IPU_TARGET_AVX2 IPU_INLINE void side_##name(type *total, const type *x, \
+    target IPU_INLINE void side_##name(type *total, const type *x, \
                                                 int64_t rows, int64_t n, \
                                                 int32_t count) \
     { \
@@ -271,7 +277,7 @@ widen_avx2(float wide[LANES], const uint16_t *x)
             total[i] = joined_##name(lane, count); \
         } \
     } \
-    IPU_TARGET_AVX2 static void short_##name(void *accumulators, const void *elements, \
+    target static void short_##name(void *accumulators, const void *elements, \
                                              int64_t rows, int64_t n) \
     { \
         enum { EACH = 32 / sizeof(type) }; \
@@ -282,8 +288,8 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         } \
     }
 #else
-#define ROWS_OF_VECTORS(name, type, bits, first, step) \
-    ROWS(name, , type, type, LANES, first, step)
+#define ROWS_OF_VECTORS(name, target, type, bits, first, plain, step) \
+    ROWS(name, target, type, type, LANES, first, plain)
 #endif
 
 /* A strip of so few columns stays in registers, of `side` chunks at a time. */
@@ -417,11 +423,21 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define BOTH_SETS_16 BOTH_SETS_8
 #define BOTH_SETS_OF_VECTORS(name, type, bits, first, step) \
     ROWS(name##_generic, , type, type, LANES, first, step) \
-    ROWS_OF_VECTORS(name##_avx2, type, bits, first, VECTOR_##step##_##bits) \
+    ROWS_OF_VECTORS(name##_avx2, IPU_TARGET_AVX2, type, bits, first, step, \
+                    VECTOR_##step##_##bits) \
     BOTH_STRIPS(name, type, type, first, step)
 #define BOTH_SETS_HALF(op, acc, first, filler, step) \
     HALF_FOLD(op, , generic, IPU_CPU_GENERIC, acc, first, filler, step) \
     HALF_FOLD(op, IPU_TARGET_AVX2, avx2, IPU_CPU_AVX2, acc, first, filler, step)
+
+/* AVX-512 has extremes of 64 bits */
+#define WIDE_SETS_8(name, type, first, step)
+#define WIDE_SETS_16(name, type, first, step)
+#define WIDE_SETS_32(name, type, first, step)
+#define WIDE_SETS_64(name, type, first, step) \
+    ROWS_OF_VECTORS(name##_avx512, IPU_TARGET_AVX512, type, 64, first, step, \
+                    WIDE_##step) \
+    STRIPS(name##_avx512, IPU_TARGET_AVX512, type, type, first, step)
 
 BOTH_SETS_32(sum_f32, float, 0.0f, PLUS)
 BOTH_SETS_64(sum_f64, double, 0.0, PLUS)
@@ -443,7 +459,9 @@ IPU_UNSIGNED_LIST(WRAPPING)
 #define INTEGER(NAME, suffix, type, bits, least, greatest) \
     BOTH_SETS(total_##suffix, uint64_t, type, IPU_FOLD_LANES(uint64_t), 0, PLUS) \
     BOTH_SETS_##bits(max_##suffix, type, least, GREATEST) \
-    BOTH_SETS_##bits(min_##suffix, type, greatest, LEAST)
+    BOTH_SETS_##bits(min_##suffix, type, greatest, LEAST) \
+    WIDE_SETS_##bits(max_##suffix, type, least, GREATEST) \
+    WIDE_SETS_##bits(min_##suffix, type, greatest, LEAST)
 IPU_INTEGER_LIST(INTEGER)
 BOTH_SETS(any_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 0, EITHER)
 BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
@@ -506,19 +524,31 @@ BOTH_FINISH(odd_half, double, ipu__float_to_odd(a))
 #define FORM(name, finish, acc) \
     {row_##name,   short_##name,     strip_##name, join_##name, \
      start_##name, finish_##finish, sizeof(acc)}
+/* by class */
 #define FORMS(name, finish, acc) \
-    {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc)}
+    {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc), \
+     FORM(name##_avx2, finish, acc)}
+#define WIDE_FORMS_8 FORMS
+#define WIDE_FORMS_16 FORMS
+#define WIDE_FORMS_32 FORMS
+#define WIDE_FORMS_64(name, finish, acc) \
+    {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc), \
+     FORM(name##_avx512, finish, acc)}
 #define OF(dtype, name, finish, acc) [IPU_DTYPE_##dtype] = FORMS(name, finish, acc),
 #define OF_HALVES(name, finish, acc) \
     [IPU_DTYPE_FLOAT16] = {FORM(name##_generic, finish##_generic, acc), \
+                           FORM(name##_avx2, finish##_avx2, acc), \
                            FORM(name##_avx2, finish##_avx2, acc)},
 #define SUM_OF(NAME, suffix, type, bits, ...) OF(NAME, sum_##bits, bits, type)
 #define MEAN_OF(NAME, suffix, ...) OF(NAME, total_##suffix, mean_##suffix, uint64_t)
 #define PRODUCT_OF(NAME, suffix, type, bits, ...) OF(NAME, prod_##bits, bits, type)
-#define MAXIMUM_OF(NAME, suffix, type, bits, ...) OF(NAME, max_##suffix, bits, type)
-#define MINIMUM_OF(NAME, suffix, type, bits, ...) OF(NAME, min_##suffix, bits, type)
+#define MAXIMUM_OF(NAME, suffix, type, bits, ...) \
+    [IPU_DTYPE_##NAME] = WIDE_FORMS_##bits(max_##suffix, bits, type),
+#define MINIMUM_OF(NAME, suffix, type, bits, ...) \
+    [IPU_DTYPE_##NAME] = WIDE_FORMS_##bits(min_##suffix, bits, type),
 
-typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][2];
+enum { CLASSES = IPU_CPU_AVX512 + 1 };
+typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][CLASSES];
 
 static fold_table sums = {OF(FLOAT32, sum_f32, 32, float)
                           OF_HALVES(sum_f16, half, float)
@@ -540,28 +570,27 @@ static fold_table minima = {OF(FLOAT32, min_f32, 32, float)
                             OF_HALVES(min_f16, half, float)
                             OF(FLOAT64, min_f64, 64, double)
                             IPU_INTEGER_LIST(MINIMUM_OF)};
-static const ipu__fold any_of[2] = FORMS(any_u8, truth, uint8_t);
-static const ipu__fold all_of[2] = FORMS(all_u8, truth, uint8_t);
+static const ipu__fold any_of[CLASSES] = FORMS(any_u8, truth, uint8_t);
+static const ipu__fold all_of[CLASSES] = FORMS(all_u8, truth, uint8_t);
 
 const ipu__fold *
 ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
 {
-    int32_t avx2 = cpu >= IPU_CPU_AVX2;
     switch (op) {
     case IPU_OP_ID_ANY:
-        return &any_of[avx2];
+        return &any_of[cpu];
     case IPU_OP_ID_ALL:
-        return &all_of[avx2];
+        return &all_of[cpu];
     case IPU_OP_ID_MEAN:
-        return &means[dtype][avx2];
+        return &means[dtype][cpu];
     case IPU_OP_ID_PROD:
-        return &products[dtype][avx2];
+        return &products[dtype][cpu];
     case IPU_OP_ID_MAX:
-        return &maxima[dtype][avx2];
+        return &maxima[dtype][cpu];
     case IPU_OP_ID_MIN:
-        return &minima[dtype][avx2];
+        return &minima[dtype][cpu];
     default:
-        return &sums[dtype][avx2];
+        return &sums[dtype][cpu];
     }
 }
 
