@@ -72,11 +72,13 @@ load_turned(bool halves, const void *matrix, int64_t at, int64_t step,
             vector out[TURNED])
 {
     for (int64_t j = 0; j < TURNED; j++) {
+        vector x = zero();
         for (int64_t i = 0; i < LANES; i++) {
             int64_t from = at + i * step + j;
-            out[j][i] = halves ? ipu_float16_to_float(((const uint16_t *)matrix)[from])
-                               : ((const float *)matrix)[from];
+            x[i] = halves ? ipu_float16_to_float(((const uint16_t *)matrix)[from])
+                          : ((const float *)matrix)[from];
         }
+        out[j] = x;
     }
 }
 
