@@ -211,22 +211,26 @@ static void
 copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t rows,
           int64_t columns, int64_t bytes)
 {
-#if defined(__x86_64__)
-    if (bytes == 1 && rows == TILE && columns == TILE) {
-        for (int32_t k = 0; k < 4; k++) {
-            const int64_t i = k / 2 * CORNER;
-            const int64_t j = k % 2 * CORNER;
-            ipu__turn_8x8_bytes(from + i + j * from_column, from_column,
-                                to + i * to_row + j, to_row);
-        }
-        return;
-    }
-#endif
     IPU_BY_WIDTH(bytes, COPY_TILE)
 }
 #undef COPY_TILE
 
 #if defined(__x86_64__)
+/* TILE x TILE elements, of one byte and of four. */
+#define TURN_TILE(name, target, type, turn) \
+    target static void name(void *to, int64_t to_row, const void *from, \
+                            int64_t from_column) \
+    { \
+        for (int64_t i = 0; i < TILE; i += CORNER) { \
+            for (int64_t j = 0; j < TILE; j += CORNER) { \
+                turn((const type *)from + i + j * from_column, from_column, \
+                     (type *)to + i * to_row + j, to_row); \
+            } \
+        } \
+    }
+TURN_TILE(turn_bytes, , char, ipu__turn_8x8_bytes)
+TURN_TILE(turn_floats, IPU_TARGET_AVX2, float, ipu__turn_8x8)
+
 /* LARGE_TILE x LARGE_TILE elements of 4 bytes. Rows of a large tensor may share places
  * in the cache: a few rows of the input are read at a time, and rows of the result are
  * written one by one. */
@@ -245,6 +249,10 @@ copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_colum
     }
 }
 #else
+#define turn_bytes(to, to_row, from, from_column) \
+    copy_tile(to, to_row, from, from_column, TILE, TILE, 1)
+#define turn_floats(to, to_row, from, from_column) \
+    copy_tile(to, to_row, from, from_column, TILE, TILE, 4)
 static void
 copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
 {
@@ -270,6 +278,10 @@ copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first
         if (rows == LARGE_TILE && count == LARGE_TILE) {
             copy_large_tile((float *)(void *)target, to_row,
                             (const float *)(const void *)source, from_column);
+        } else if (plan->bytes == 1 && rows == TILE && count == TILE) {
+            turn_bytes(target, to_row, source, from_column);
+        } else if (plan->bytes == 4 && plan->avx2 && rows == TILE && count == TILE) {
+            turn_floats(target, to_row, source, from_column);
         } else {
             copy_tile(target, to_row, source, from_column, rows, count, plan->bytes);
         }
