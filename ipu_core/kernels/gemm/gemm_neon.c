@@ -67,21 +67,7 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
     }
 }
 
-IPU_INLINE void
-load_turned(bool halves, const void *matrix, int64_t at, int64_t step,
-            vector out[TURNED])
-{
-    for (int64_t j = 0; j < TURNED; j++) {
-        vector x = zero();
-        for (int64_t i = 0; i < LANES; i++) {
-            int64_t from = at + i * step + j;
-            x[i] = halves ? ipu_float16_to_float(((const uint16_t *)matrix)[from])
-                          : ((const float *)matrix)[from];
-        }
-        out[j] = x;
-    }
-}
-
+#define TURNED_LANE_BY_LANE
 #include "kernels/gemm/gemm_tiles_body.h"
 
 #define CONV_TABLE ipu__conv_neon

@@ -14,9 +14,10 @@
  *   where_positive(y, x)         x where y is above 0, else 0
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
- *   load_turned(halves, matrix, at, step, out) TURNED elements of a matrix of float32 or
- *                         float16 for each lane, from `at` on, `step` from lane to lane,
- *                                as so many vectors
+ *   load_turned(halves, matrix, at, step, out)
+ *                                TURNED elements of a matrix of float32 or float16 for
+ *                                each lane, from `at` on, `step` from lane to lane, as so
+ *                                many vectors; or TURNED_LANE_BY_LANE
  *   UNROLL                       how many k are multiplied in a turn of the loop
  *   FIRST_LEVEL_K                how many k of a panel and a strip the first-level
  *                                cache is to hold, where A is packed; 0: not measured
@@ -512,6 +513,23 @@ spread_at(const void *matrix, int64_t at, bool halves)
     return halves ? spread_half((const uint16_t *)matrix + at)
                   : spread((const float *)matrix + at);
 }
+
+#ifdef TURNED_LANE_BY_LANE
+IPU_INLINE void
+load_turned(bool halves, const void *matrix, int64_t at, int64_t step,
+            vector out[TURNED])
+{
+    for (int64_t j = 0; j < TURNED; j++) {
+        vector x = zero();
+        for (int64_t i = 0; i < LANES; i++) {
+            int64_t from = at + i * step + j;
+            x[i] = halves ? ipu_float16_to_float(((const uint16_t *)matrix)[from])
+                          : ((const float *)matrix)[from];
+        }
+        out[j] = x;
+    }
+}
+#endif
 
 #include "kernels/gemm/gemm_dots_body.h"
 #include "kernels/gemm/gemm_narrow_body.h"

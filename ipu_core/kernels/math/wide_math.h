@@ -1050,44 +1050,33 @@ ipu__gelu_grad_f64(double x, double dy)
  * AS241, PPND16), without its sign in the outer ranges: the central one, for q = p -
  * 0.5 with |q| <= 0.425; the next for r - 1.6 with r = sqrt(-log(min(p, 1 - p))) <= 5,
  * which is all that two standard deviations need; and the last for r - 5. Errors are up
- * to 6 units in the last place. */
-/* The first two ranges, which differ in numbers alone, with the logarithm of 1 - p. */
+ * to 6 units in the last place. The first two ranges, which differ in numbers alone, are
+ * one function, of the logarithm of 1 - p. */
+#define NEXT(sum, center, outer) sum = sum * r + (is_center ? (center) : (outer));
 IPU_INLINE double
 ipu__quantile_inside(double q, double rest_log)
 {
     const bool is_center = q <= 0.425;
     double r = is_center ? 0.180625 - q * q : __builtin_sqrt(-rest_log) - 1.6;
     double upper = is_center ? 2.5090809287301226727e+3 : 7.74545014278341407640e-4;
-    upper = upper * r +
-            (is_center ? 3.3430575583588128105e+4 : 2.27238449892691845833e-2);
-    upper = upper * r +
-            (is_center ? 6.7265770927008700853e+4 : 2.41780725177450611770e-1);
-    upper = upper * r +
-            (is_center ? 4.5921953931549871457e+4 : 1.27045825245236838258);
-    upper = upper * r +
-            (is_center ? 1.3731693765509461125e+4 : 3.64784832476320460504);
-    upper = upper * r +
-            (is_center ? 1.9715909503065514427e+3 : 5.76949722146069140550);
-    upper = upper * r +
-            (is_center ? 1.3314166789178437745e+2 : 4.63033784615654529590);
-    upper = upper * r +
-            (is_center ? 3.3871328727963666080 : 1.42343711074968357734);
+    NEXT(upper, 3.3430575583588128105e+4, 2.27238449892691845833e-2)
+    NEXT(upper, 6.7265770927008700853e+4, 2.41780725177450611770e-1)
+    NEXT(upper, 4.5921953931549871457e+4, 1.27045825245236838258)
+    NEXT(upper, 1.3731693765509461125e+4, 3.64784832476320460504)
+    NEXT(upper, 1.9715909503065514427e+3, 5.76949722146069140550)
+    NEXT(upper, 1.3314166789178437745e+2, 4.63033784615654529590)
+    NEXT(upper, 3.3871328727963666080, 1.42343711074968357734)
     double lower = is_center ? 5.2264952788528545610e+3 : 1.05075007164441684324e-9;
-    lower = lower * r +
-            (is_center ? 2.8729085735721942674e+4 : 5.47593808499534494600e-4);
-    lower = lower * r +
-            (is_center ? 3.9307895800092710610e+4 : 1.51986665636164571966e-2);
-    lower = lower * r +
-            (is_center ? 2.1213794301586595867e+4 : 1.48103976427480074590e-1);
-    lower = lower * r +
-            (is_center ? 5.3941960214247511077e+3 : 6.89767334985100004550e-1);
-    lower = lower * r +
-            (is_center ? 6.8718700749205790830e+2 : 1.67638483018380384940);
-    lower = lower * r +
-            (is_center ? 4.2313330701600911252e+1 : 2.05319162663775882187);
+    NEXT(lower, 2.8729085735721942674e+4, 5.47593808499534494600e-4)
+    NEXT(lower, 3.9307895800092710610e+4, 1.51986665636164571966e-2)
+    NEXT(lower, 2.1213794301586595867e+4, 1.48103976427480074590e-1)
+    NEXT(lower, 5.3941960214247511077e+3, 6.89767334985100004550e-1)
+    NEXT(lower, 6.8718700749205790830e+2, 1.67638483018380384940)
+    NEXT(lower, 4.2313330701600911252e+1, 2.05319162663775882187)
     lower = lower * r + 1.0;
     return (is_center ? q : 1.0) * (upper / lower);
 }
+#undef NEXT
 
 IPU_INLINE double
 ipu__quantile_last(double r)
