@@ -220,6 +220,8 @@ def flags() -> list[str]:
         "-ffp-contract=off",
         "-fno-math-errno",
         "-fno-trapping-math",
+        # a loop of few instructions may take twice the time across such a border
+        "-falign-loops=32",
         *(["-O0", "-g3"] if debug else ["-O3", "-DNDEBUG", "-g1"]),
         *(["-fno-omit-frame-pointer", *sanitizers()] if sanitizers() else []),
     ]
