@@ -60,8 +60,8 @@ typedef struct worker {
     int32_t index;
     int32_t first_core; /* that it follows */
     /* the pool's lock protects: */
-    int32_t core;     /* on which it sleeps; -1: it is awake */
-    bool is_moved;    /* by who woke it, away from that core */
+    bool is_asleep;
+    bool is_moved;    /* by who woke it, away from its own core */
     ipu_cores before; /* then those that it may use */
     /* its own: */
     uint64_t left_ns; /* when it last left the core of who had work for it */
@@ -215,7 +215,7 @@ sleep_for_work(ipu_pool *pool, worker *self, unsigned seen, bool has_limit)
     bool is_moved = false;
     ipu_lock_take(&pool->lock);
     if (self != NULL) {
-        self->core = ipu_cores_current();
+        self->is_asleep = true;
     }
     atomic_fetch_add(&pool->sleepers, 1);
     bool is_late = false;
@@ -229,7 +229,7 @@ sleep_for_work(ipu_pool *pool, worker *self, unsigned seen, bool has_limit)
     }
     atomic_fetch_sub(&pool->sleepers, 1);
     if (self != NULL) {
-        self->core = -1;
+        self->is_asleep = false;
         is_moved = self->is_moved;
         self->is_moved = false;
     }
@@ -252,18 +252,17 @@ wait_for_work(ipu_pool *pool, worker *self, unsigned seen, bool has_limit)
     ipu_event_end(IPU_EVENT_WAIT, 0, begin_ns, 0, 0);
 }
 
-/* Linux may leave a thread on the core where it slept, although that is the core of the
- * thread which wakes it and another one is idle: seen where two cores share a cache. For
- * some ten milliseconds the two then take turns. */
+/* In a guest Linux takes an idle processor that the host has put to sleep for a busy one
+ * (`vcpu_is_preempted`), and wakes a thread where the one runs that wakes it. For some
+ * ten milliseconds the two then take turns. */
 static void
-move_sleepers_locked(ipu_pool *pool)
+move_sleepers_locked(ipu_pool *pool, int32_t here)
 {
-    int32_t here = ipu_cores_current();
     int32_t started = atomic_load(&pool->started);
     bool can_move = here >= 0 && atomic_load(&pool->first_core) < 0;
     for (int32_t i = 0; i < started && can_move; i++) {
         worker *w = &pool->workers[i];
-        if (w->core == here && !w->is_moved) {
+        if (w->is_asleep && !w->is_moved) {
             can_move = ipu_cores_leave(w->thread, here, pool->threads, &w->before);
             w->is_moved = can_move;
         }
@@ -293,11 +292,12 @@ leave_shared_core(worker *self)
 void
 ipu_pool_announce(ipu_pool *pool)
 {
-    atomic_store_explicit(&pool->core, ipu_cores_current(), memory_order_relaxed);
+    int32_t here = ipu_cores_current();
+    atomic_store_explicit(&pool->core, here, memory_order_relaxed);
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) > 0) {
         ipu_lock_take(&pool->lock);
-        move_sleepers_locked(pool);
+        move_sleepers_locked(pool, here);
         pthread_cond_broadcast(&pool->wake);
         ipu_lock_drop(&pool->lock);
     }
@@ -363,7 +363,7 @@ start_workers(ipu_pool *pool)
         w->pool = pool;
         w->index = started + 1;
         w->first_core = -1;
-        w->core = -1;
+        w->is_asleep = false;
         w->left_ns = 0;
         w->is_moved = false;
         if (pthread_create(&w->thread, NULL, work, w) != 0) {
