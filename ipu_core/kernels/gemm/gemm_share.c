@@ -31,7 +31,8 @@ enum {
     STRIP_USES = 8,          /* panels for which that is worth while */
     NODE_TERMS = IPU_SUM_BLOCK * IPU_SUM_FAN,
     NODE_FLOATS = 1 << 18, /* of all nodes */
-    WIDENED_FLOATS = 4096  /* of small matrices of float16, at a time */
+    WIDENED_FLOATS = 4096, /* of small matrices of float16, at a time */
+    NARROW_ROWS = 128      /* that fill vectors, where lanes are rows */
 };
 
 const ipu__tiles *
@@ -169,6 +170,13 @@ most_parts(const ipu__own_plan *plan)
     return ipu__max(ipu__max(parts, large), 1);
 }
 
+/* Parts are so many rows, or a multiple. */
+static int64_t
+rows_unit(const ipu__own_plan *plan)
+{
+    return plan->product.a_form == IPU_A_LANES ? NARROW_ROWS : plan->tiles->rows;
+}
+
 /* Rows and columns are cut where the least is packed and read again by several tasks,
  * the largest of them is small, and all threads have as many. In sixteenths of a cycle
  * for each of k. Packing is shared by those who have a part; the rule was measured with
@@ -178,7 +186,7 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 {
     const ipu__product *p = &plan->product;
     const ipu__tiles *t = plan->tiles;
-    int64_t tiles = ipu__ceil_div(p->m, t->rows);
+    int64_t tiles = ipu__ceil_div(p->m, rows_unit(plan));
     int64_t panels = ipu__ceil_div(p->n, t->columns);
     int64_t tasks =
         threads == 1 ? 1 : ipu__min(most_parts(plan), TASKS_PER_THREAD * threads);
@@ -189,7 +197,7 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
     ipu__own_cut best = {1, 1};
     for (int64_t rows = 1; rows <= ipu__min(tasks, tiles); rows++) {
         int64_t columns = ipu__min(tasks / rows, panels);
-        int64_t largest = ipu__ceil_div(tiles, rows) * t->rows *
+        int64_t largest = ipu__ceil_div(tiles, rows) * rows_unit(plan) *
                           ipu__ceil_div(panels, columns) * t->columns;
         int64_t packing = rows * p->n * b_cost + columns * p->m * a_cost;
         int64_t parts = rows * columns;
@@ -380,6 +388,15 @@ typedef struct own_job {
     float *sums; /* [nodes][batches][m][n], or NULL: sums are not cut */
 } own_job;
 
+/* Where a unit of rows begins: row tiles are about equal, what fills vectors is not. */
+static int64_t
+row_of_unit(const ipu__own_plan *plan, int64_t units, int64_t unit)
+{
+    const ipu__product *p = &plan->product;
+    return p->a_form == IPU_A_LANES ? ipu__min(unit * NARROW_ROWS, p->m)
+                                    : ipu__share_of(p->m, units, unit);
+}
+
 /* Part `part` of the rows and columns of the product, which may be exchanged. */
 static ipu__rectangle
 part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
@@ -388,10 +405,10 @@ part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
     const ipu__tiles *t = plan->tiles;
     int64_t i = part / cut.columns;
     int64_t j = part % cut.columns;
-    int64_t tiles = ipu__ceil_div(p->m, t->rows);
+    int64_t tiles = ipu__ceil_div(p->m, rows_unit(plan));
     int64_t panels = ipu__ceil_div(p->n, t->columns);
-    int64_t row = ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i));
-    int64_t row_end = ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i + 1));
+    int64_t row = row_of_unit(plan, tiles, ipu__share_of(tiles, cut.rows, i));
+    int64_t row_end = row_of_unit(plan, tiles, ipu__share_of(tiles, cut.rows, i + 1));
     int64_t column = ipu__share_of(panels, cut.columns, j) * t->columns;
     int64_t column_end =
         ipu__min(ipu__share_of(panels, cut.columns, j + 1) * t->columns, p->n);
