@@ -61,7 +61,7 @@ typedef struct worker {
     int32_t first_core; /* that it follows */
     /* the pool's lock protects: */
     bool is_asleep;
-    bool is_moved;    /* by who woke it, away from its own core */
+    bool is_moved;    /* off the core of who woke it */
     ipu_cores before; /* then those that it may use */
     /* its own: */
     uint64_t left_ns; /* when it last left the core of who had work for it */
@@ -78,7 +78,7 @@ struct ipu_pool {
     source_slot sources[SOURCE_SLOTS];
 
     _Alignas(64) atomic_uint generation;
-    atomic_int core; /* on which the last work was announced; -1: none was */
+    atomic_int core;              /* where work was announced last; -1: nowhere yet */
     ipu_slots active;             /* of jobs */
     atomic_uint offered;          /* bits of sources */
     _Alignas(64) atomic_int busy; /* threads at work for a source */
@@ -269,8 +269,8 @@ move_sleepers_locked(ipu_pool *pool, int32_t here)
     }
 }
 
-/* A thread that runs where work was announced keeps who announced it from running there:
- * it has yielded to that one and back, for seconds, while another core was idle. */
+/* A worker that runs on the core where work was announced keeps the caller from running.
+ * Left alone, the two gave way to each other for seconds while another core was idle. */
 static void
 leave_shared_core(worker *self)
 {

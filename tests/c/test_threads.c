@@ -117,6 +117,16 @@ test_many_callers(void)
 }
 
 /* A job does not wait for another one: the first task of each waits until both run. */
+/* Waits for as many threads, so that each has a task. */
+static void
+meet_all(atomic_int *met, int threads)
+{
+    atomic_fetch_add(met, 1);
+    while (atomic_load(met) < threads) {
+        sched_yield();
+    }
+}
+
 typedef struct meeting {
     atomic_int *arrived;
     ipu_pool *pool;
@@ -128,10 +138,7 @@ meet_task(void *state, int32_t task, int32_t worker)
     meeting *m = state;
     (void)worker;
     if (task == 0) {
-        atomic_fetch_add(m->arrived, 1);
-        while (atomic_load(m->arrived) < 2) {
-            sched_yield();
-        }
+        meet_all(m->arrived, 2);
     }
 }
 
@@ -435,10 +442,7 @@ note_mask(void *state, int32_t task, int32_t worker)
     if (sched_getaffinity(0, sizeof(m->of[task]), &m->of[task]) != 0) {
         CPU_ZERO(&m->of[task]);
     }
-    atomic_fetch_add(&m->met, 1);
-    while (atomic_load(&m->met) < PINNED) { /* so that each thread has one */
-        sched_yield();
-    }
+    meet_all(&m->met, PINNED);
 }
 
 static bool
@@ -513,10 +517,7 @@ sit_down(void *state, int32_t task, int32_t worker)
 {
     seat *s = state;
     (void)task;
-    atomic_fetch_add(&s->met, 1);
-    while (atomic_load(&s->met) < 2) { /* so that each thread has a task */
-        sched_yield();
-    }
+    meet_all(&s->met, 2);
     if (worker == 1) {
         bool moves = sched_setaffinity(0, sizeof(s->one), &s->one) == 0;
         atomic_store(&s->sits, moves);

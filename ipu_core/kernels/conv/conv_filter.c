@@ -433,9 +433,9 @@ add_blocks(void *state, int64_t begin, int64_t end)
 }
 
 /* A part of the rows copies all of y, one of the pixels makes all rows. Bits do not
- * depend on it. When the last thread is done is at most (Graham, "Bounds on
- * multiprocessing timing anomalies", 1969) an equal share of the work and, of the
- * largest part, what the others do not share. */
+ * depend on it. The last thread takes at most an equal share of the work and of the
+ * largest part all but such a share (Graham, "Bounds on multiprocessing timing
+ * anomalies", 1969). */
 static void
 cut(filter_call *call, const ipu_pool *pool)
 {

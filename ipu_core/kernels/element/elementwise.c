@@ -215,7 +215,6 @@ run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
         if (plan->by_rows) {
             n = ipu__min(n, row - position % row);
         }
-        const int64_t rows = ipu__max(n / row, 1); /* whole ones, or a part of one */
         for (int32_t k = 0; k < plan->inputs; k++) {
             values[k] = operand_block(job, k, begin, position, n, buffers);
         }
@@ -230,6 +229,7 @@ run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
             }
             ipu__fault fault = IPU_FAULT_NONE;
             if (step->by_column) {
+                int64_t rows = ipu__max(n / row, 1); /* whole ones, or a part of one */
                 step->block.column(result, operands[0], operands[1], rows, n / rows);
             } else {
                 fault = step->block.run(&step->block, result, operands[0], operands[1],

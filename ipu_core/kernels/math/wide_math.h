@@ -161,8 +161,7 @@ ipu__ceil_f64(double x)
  */
 
 /* exp(x) = 2^n (1 + high + low), |high| < 0.42: x = n log(2) + r with log(2) in two
- * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r).
- */
+ * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r). */
 typedef struct ipu__wide_exponent {
     uint64_t power; /* n in the upper 12 bits: to be added to those of a double */
     ipu__pair part;

@@ -71,7 +71,8 @@ typedef struct plane {
         EACH_ROW(type, to, from, EACH(count, to[i] = from[i * from_step])) \
         return;
 
-/* Few columns that become rows. */
+/* Few columns that become rows: PLANE has a loop for each number of them. */
+enum { MOST_APART = 3 };
 #define APART(type, count) \
     case count: { \
         type *to = (type *)(void *)p.to; \
@@ -384,7 +385,7 @@ turn_few(ipu__loop *loop)
     const int32_t last = loop->rank - 1;
     for (int32_t d = 0; d < last; d++) {
         const int64_t few = loop->dims[d];
-        if (loop->strides[0][d] != 1 || few > 3 || loop->strides[0][last] != few
+        if (loop->strides[0][d] != 1 || few > MOST_APART || loop->strides[0][last] != few
             || loop->strides[1][last] != 1) {
             continue;
         }

@@ -223,19 +223,13 @@ draw(void *state, int64_t begin, int64_t end)
     }
 }
 
-static const ipu__random_form *
-form_of_this(void)
-{
-    return ipu__random_form_of(ipu_cpu_class_detect());
-}
-
 static ipu_status
 fill(const ipu_kernel_call *call, int32_t operands,
-     double (*number)(draws *, double, double), ipu__first_numbers_fn *first)
+     double (*number)(draws *, double, double), const ipu__random_form *form,
+     ipu__first_numbers_fn *first)
 {
     ipu__random_source source = ipu__random_source_of(call->spec);
-    job j = {call, ipu__random_key(call, &source), form_of_this(), operands, number,
-             first};
+    job j = {call, ipu__random_key(call, &source), form, operands, number, first};
     ipu__run_items(call->pool, ipu_shape_elements(&call->spec->outputs[0].shape),
                    TASK_ELEMENTS, draw, &j);
     return IPU_OK;
@@ -244,17 +238,19 @@ fill(const ipu_kernel_call *call, int32_t operands,
 ipu_status
 ipu_reference_random_gamma(const ipu_kernel_call *call)
 {
-    return fill(call, 1, gamma_number, form_of_this()->gammas);
+    const ipu__random_form *form = ipu__random_form_of(ipu_cpu_class_detect());
+    return fill(call, 1, gamma_number, form, form->gammas);
 }
 
 ipu_status
 ipu_reference_random_poisson(const ipu_kernel_call *call)
 {
-    return fill(call, 1, poisson_number, form_of_this()->poissons);
+    const ipu__random_form *form = ipu__random_form_of(ipu_cpu_class_detect());
+    return fill(call, 1, poisson_number, form, form->poissons);
 }
 
 ipu_status
 ipu_reference_random_binomial(const ipu_kernel_call *call)
 {
-    return fill(call, 2, binomial_number, NULL);
+    return fill(call, 2, binomial_number, NULL, NULL);
 }
