@@ -114,6 +114,19 @@ fold_chunk(const reduce_job *job, void *total, int64_t offset, int64_t at)
                     plan->elements - offset - at);
 }
 
+/* Results [at, at + n). */
+static void
+finish(const reduce_job *job, int64_t at, const void *totals, int64_t n)
+{
+    const reduce_plan *plan = job->plan;
+    char *results = ipu__at_mutable(job->out, at * plan->result_bytes);
+    if (plan->fold->finish != NULL) {
+        plan->fold->finish(results, totals, n, plan->count);
+    } else if (results != totals) {
+        memcpy(results, totals, (size_t)(n * plan->result_bytes));
+    }
+}
+
 /* --- trees ------------------------------------------------------------------------ */
 
 /* Accumulators side by side, leaf after leaf. */
@@ -252,8 +265,7 @@ reduce_rows(void *state, int64_t begin, int64_t end)
         for (int64_t j = 0; j < n && !plan->one_row; j++) {
             fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
         }
-        plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), totals, n,
-                           plan->count);
+        finish(job, i, totals, n);
     }
 }
 
@@ -292,8 +304,7 @@ join_row_chunks(const reduce_job *job)
             join_leaves(fold, total + r * plan->chunks * size, size, plan->chunks, 1);
         }
         join_leaves(fold, total, plan->chunks * size, plan->rounds, 1);
-        fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), total, 1,
-                     plan->count);
+        finish(job, i, total, 1);
     }
 }
 
@@ -334,40 +345,40 @@ reduce_strips(void *state, int64_t begin, int64_t end)
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
     _Alignas(IPU_BUFFER_ALIGNMENT) char totals[IPU_SUM_LEVELS][STRIP_BYTES];
-    _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
+    _Alignas(IPU_BUFFER_ALIGNMENT) char node_total[STRIP_BYTES];
     _Alignas(IPU_BUFFER_ALIGNMENT) char parts[STRIP_BYTES];
     const int64_t node_rows = CHUNK_ROWS * IPU_SUM_FAN;
     const int64_t bytes = plan->fold->accumulator_bytes;
+    const bool direct = plan->rounds <= CHUNK_ROWS && bytes == plan->result_bytes;
     for (int64_t s = begin; s < end; s++) {
         int64_t result = s / plan->strips;
         int64_t column = s % plan->strips * plan->strip;
         int64_t n = ipu__min(plan->inner - column, plan->strip);
         int64_t base = ipu__loop_offset(&plan->kept, 0, result) + column;
+        int64_t at = result * plan->inner + column;
+        char *total = direct ? ipu__at_mutable(job->out, at * bytes) : node_total;
         fold_tree tree = {.fold = plan->fold,
                           .totals = totals[0],
                           .bytes = STRIP_BYTES,
                           .n = n,
                           .leaves = ipu__ceil_div(plan->rounds, node_rows)};
         const void *sum = total;
-        plan->fold->start(total, n);
+        if (plan->rounds == 0) {
+            plan->fold->start(total, n);
+        }
         for (int64_t node = 0; node < plan->rounds; node += node_rows) {
-            if (node > 0) {
-                plan->fold->start(total, n);
-            }
             const int64_t end = ipu__min(node + node_rows, plan->rounds);
             for (int64_t some, r = node; r < end; r += some * CHUNK_ROWS) {
+                char *to = r == node ? total : parts;
                 some = chunks_together(plan, r, end, plan->strip / n);
-                fold_strip(job, parts, base, n, r, some);
-                for (int64_t c = 0; c < some; c++) {
-                    plan->fold->join(total, parts + c * n * bytes, n);
+                fold_strip(job, to, base, n, r, some);
+                for (int64_t c = r == node ? 1 : 0; c < some; c++) {
+                    plan->fold->join(total, to + c * n * bytes, n);
                 }
             }
             sum = take_leaf(&tree, total);
         }
-        plan->fold->finish(
-            ipu__at_mutable(job->out,
-                            (result * plan->inner + column) * plan->result_bytes),
-            sum, n, plan->count);
+        finish(job, at, sum, n);
     }
 }
 
@@ -398,8 +409,7 @@ join_strip_chunks(const reduce_job *job)
         int64_t n = ipu__min(all - i, plan->strip);
         char *first = job->partials + i * size;
         join_leaves(plan->fold, first, all * size, plan->chunks, n);
-        plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), first, n,
-                           plan->count);
+        finish(job, i, first, n);
     }
 }
 

@@ -476,6 +476,7 @@ BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
         out *result = results; \
         const acc *total = accumulators; \
         (void)count; \
+        IPU_INDEPENDENT \
         for (int64_t j = 0; j < n; j++) { \
             acc a = total[j]; \
             result[j] = (out)(value); \
@@ -490,7 +491,6 @@ FINISH(mean_f64, double, double, a / (double)count)
 #define SIGNED(NAME, suffix, type, ...) \
     FINISH(mean_##suffix, type, uint64_t, WHOLE(int64_t))
 #define UNSIGNED(NAME, suffix, type, bits, ...) \
-    FINISH(bits, type, type, a) \
     FINISH(mean_##suffix, type, uint64_t, WHOLE(uint64_t))
 IPU_SIGNED_LIST(SIGNED)
 IPU_UNSIGNED_LIST(UNSIGNED)
@@ -521,6 +521,7 @@ BOTH_FINISH(odd_half, double, ipu__float_to_odd(a))
 
 /* --- the table -------------------------------------------------------------------- */
 
+#define finish_same NULL
 #define FORM(name, finish, acc) \
     {row_##name,   short_##name,     strip_##name, join_##name, \
      start_##name, finish_##finish, sizeof(acc)}
@@ -539,20 +540,20 @@ BOTH_FINISH(odd_half, double, ipu__float_to_odd(a))
     [IPU_DTYPE_FLOAT16] = {FORM(name##_generic, finish##_generic, acc), \
                            FORM(name##_avx2, finish##_avx2, acc), \
                            FORM(name##_avx2, finish##_avx2, acc)},
-#define SUM_OF(NAME, suffix, type, bits, ...) OF(NAME, sum_##bits, bits, type)
+#define SUM_OF(NAME, suffix, type, bits, ...) OF(NAME, sum_##bits, same, type)
 #define MEAN_OF(NAME, suffix, ...) OF(NAME, total_##suffix, mean_##suffix, uint64_t)
-#define PRODUCT_OF(NAME, suffix, type, bits, ...) OF(NAME, prod_##bits, bits, type)
+#define PRODUCT_OF(NAME, suffix, type, bits, ...) OF(NAME, prod_##bits, same, type)
 #define MAXIMUM_OF(NAME, suffix, type, bits, ...) \
-    [IPU_DTYPE_##NAME] = WIDE_FORMS_##bits(max_##suffix, bits, type),
+    [IPU_DTYPE_##NAME] = WIDE_FORMS_##bits(max_##suffix, same, type),
 #define MINIMUM_OF(NAME, suffix, type, bits, ...) \
-    [IPU_DTYPE_##NAME] = WIDE_FORMS_##bits(min_##suffix, bits, type),
+    [IPU_DTYPE_##NAME] = WIDE_FORMS_##bits(min_##suffix, same, type),
 
 enum { CLASSES = IPU_CPU_AVX512 + 1 };
 typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][CLASSES];
 
-static fold_table sums = {OF(FLOAT32, sum_f32, 32, float)
+static fold_table sums = {OF(FLOAT32, sum_f32, same, float)
                           OF_HALVES(sum_f16, half, float)
-                          OF(FLOAT64, sum_f64, 64, double)
+                          OF(FLOAT64, sum_f64, same, double)
                           IPU_INTEGER_LIST(SUM_OF)};
 static fold_table means = {OF(FLOAT32, sum_f32, mean_f32, float)
                            OF_HALVES(sum_f16, mean_half, float)
@@ -560,15 +561,15 @@ static fold_table means = {OF(FLOAT32, sum_f32, mean_f32, float)
                            IPU_INTEGER_LIST(MEAN_OF)};
 static fold_table products = {OF(FLOAT32, prod_f32, narrow, double)
                               OF_HALVES(prod_f16, odd_half, double)
-                              OF(FLOAT64, prod_f64, 64, double)
+                              OF(FLOAT64, prod_f64, same, double)
                               IPU_INTEGER_LIST(PRODUCT_OF)};
-static fold_table maxima = {OF(FLOAT32, max_f32, 32, float)
+static fold_table maxima = {OF(FLOAT32, max_f32, same, float)
                             OF_HALVES(max_f16, half, float)
-                            OF(FLOAT64, max_f64, 64, double)
+                            OF(FLOAT64, max_f64, same, double)
                             IPU_INTEGER_LIST(MAXIMUM_OF)};
-static fold_table minima = {OF(FLOAT32, min_f32, 32, float)
+static fold_table minima = {OF(FLOAT32, min_f32, same, float)
                             OF_HALVES(min_f16, half, float)
-                            OF(FLOAT64, min_f64, 64, double)
+                            OF(FLOAT64, min_f64, same, double)
                             IPU_INTEGER_LIST(MINIMUM_OF)};
 static const ipu__fold any_of[CLASSES] = FORMS(any_u8, truth, uint8_t);
 static const ipu__fold all_of[CLASSES] = FORMS(all_u8, truth, uint8_t);

@@ -34,7 +34,8 @@ typedef struct ipu__fold {
     void (*join)(void *accumulators, const void *more, int64_t n);
     /* accumulators of nothing */
     void (*start)(void *accumulators, int64_t n);
-    /* results of a mean over `count` elements; of other ops 0 */
+    /* results of a mean over `count` elements; in place where they have as many bytes.
+     * NULL: accumulators are results */
     void (*finish)(void *results, const void *accumulators, int64_t n, int64_t count);
     int64_t accumulator_bytes;
 } ipu__fold;
