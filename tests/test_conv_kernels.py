@@ -4,6 +4,7 @@ geometry, class of CPU and number of threads; and which kernel serves what."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator
@@ -95,6 +96,44 @@ def test_any_geometry_has_the_same_bits_everywhere(seed: int, dtype: str) -> Non
         on_every_class(case, case.values(), case.id)
 
 
+def drawn_winograd(seed: int) -> Geometry:
+    """Windows of 3 x 3 on images with odd ends, of enough channels."""
+    rng = np.random.default_rng(seed)
+
+    def pick(*choices: int) -> int:
+        return int(rng.choice(choices))
+
+    groups = pick(1, 1, 2)
+    return Geometry(
+        (pick(6, 7, 8, 13), pick(6, 7, 9, 12)),
+        (3, 3),
+        channels=groups * pick(16, 17, 24, 33, 64),
+        filters=groups * pick(16, 17, 35, 48),
+        batch=pick(1, 2, 5),
+        padding=tuple(pick(0, 1, 1, 2) for _ in range(4)),
+        groups=groups,
+        first=bool(rng.random() < 0.3),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("seed", range(12))
+def test_fewer_products_have_the_same_bits_everywhere(seed: int, dtype: str) -> None:
+    for case in conv_cases(drawn_winograd(seed), dtype):
+        on_every_class(case, case.values(), case.id)
+
+
+def test_a_batch_does_not_change_the_bits_of_its_images() -> None:
+    g = Geometry((7, 9), (3, 3), 20, 24, batch=7, padding=(1, 1, 1, 1))
+    conv = next(conv_cases(g, "float32"))
+    one = next(conv_cases(dataclasses.replace(g, batch=1), "float32"))
+    images, filters = conv.values()
+    [all_at_once] = harness.run(harness.plain(conv), [images, filters])
+    for i in range(7):
+        [got] = harness.run(harness.plain(one), [images[i : i + 1], filters])
+        harness.same_bits([got], [all_at_once[i : i + 1]], f"image {i}")
+
+
 UNUSUAL: dict[str, list[float]] = {
     "halfway between floats": [1.0, -1.0, 2.0**-12, 2.0**12, 1.0 + 2.0**-23, 2.0**-27],
     "subnormal": [2.0**-60, -(2.0**-75), 1.5 * 2.0**-74, 0.0],
@@ -139,7 +178,12 @@ WIDE = (
     # bands that are parts of one row, and sums in several chunks
     Geometry((1500,), (3,), 30, 17, batch=1, padding=(1, 1)),
     Geometry((2, 900), (2, 2), 5, 20, batch=1, strides=(1, 2)),
-    Geometry((4, 4), (3, 3), 300, 20, padding=(1, 1, 1, 1)),
+    Geometry((4, 4), (3, 2), 450, 20, padding=(1, 1, 1, 0)),
+    # ... of fewer products: parts of a row, several chunks, several images
+    Geometry((5, 700), (3, 3), 33, 17, batch=1, padding=(1, 1, 1, 1)),
+    Geometry((4, 401), (3, 3), 80, 17, batch=1, padding=(1, 1, 1, 1), first=True),
+    Geometry((4, 4), (3, 3), 1050, 17, padding=(1, 1, 1, 1)),
+    Geometry((7, 5), (3, 3), 24, 40, batch=9, padding=(1, 1, 1, 1)),
     Geometry((40, 30), (3, 3), 20, 20, groups=20, padding=(1, 1, 1, 1)),
     # several images in one band
     Geometry((3, 3), (3, 3), 24, 40, batch=30, padding=(1, 1, 1, 1)),
@@ -213,6 +257,7 @@ CHAINS = (
 )
 CHAINED = (
     Geometry((9, 8), (3, 3), 5, 35, padding=(1, 1, 1, 1)),
+    Geometry((9, 7), (3, 3), 20, 35, padding=(1, 1, 1, 1)),
     Geometry((9, 8), (3, 3), 6, 12, groups=3, strides=(2, 1)),
     Geometry((7, 8), (3, 3), 11, 11, groups=11, padding=(1, 1, 1, 1)),
     Geometry((5, 4), (3, 3), 150, 7, padding=(1, 1, 1, 1)),
@@ -383,8 +428,17 @@ def test_steps_that_do_not_fit_are_refused(text: str, why: str) -> None:
 
 TILES = {"generic": "8x8", "avx2": "6x16", "avx512": "12x32"}
 CHOICES = (
-    (Geometry((8, 8), (3, 3), 64, 64, padding=(1, 1, 1, 1)), "windows windows strips"),
-    (Geometry((8, 8), (3, 3), 64, 64), "in_place windows strips"),
+    (
+        Geometry((8, 8), (3, 3), 64, 64, padding=(1, 1, 1, 1)),
+        "winograd winograd strips",
+    ),
+    (Geometry((8, 8), (3, 3), 64, 64), "winograd winograd strips"),
+    (Geometry((8, 8), (3, 3), 15, 64), "in_place windows strips"),
+    (
+        Geometry((4, 4), (3, 3), 64, 64, padding=(0, 0, 1, 1)),
+        "winograd winograd strips",
+    ),
+    (Geometry((8, 8), (3, 3), 64, 64, strides=(1, 2)), "in_place windows strips"),
     (Geometry((8, 8), (1, 1), 64, 64), "in_place in_place in_place"),
     (Geometry((8, 8), (1, 1), 64, 64, first=True), "windows windows strips"),
     (

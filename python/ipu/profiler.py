@@ -223,7 +223,9 @@ class Profile:
 
         Args:
             top: How many ops and lines; None for the profile's own number.
-            peak: GFLOP/s that a core can reach, where shares of it are wanted.
+            peak: GFLOP/s that a core can reach, where shares of it are wanted. A
+                convolution counts a multiply-add for each element of a window; one that
+                takes fewer can have a share above 1.
         """
         top = self._top if top is None else top
         table.write(self.programs, self.scaling, top, peak)

@@ -623,7 +623,7 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     plan->in_place = !plan->depthwise && reads_in_place(g);
     plan->flat = plan->depthwise || plan->in_place || c->depth <= FEW_CHANNELS;
     plan->strips = plan->flat ? 1 : ipu__ceil_div(c->depth, g->tiles->rows);
-    ipu__conv_cut(g, plan->depthwise ? c->filters : c->depth, BAND_PIXELS);
+    ipu__conv_cut(g, plan->depthwise ? c->filters : c->depth, BAND_PIXELS, 1);
     plan->pitch = ipu__band_pitch(g, plan->depthwise ? c->filters
                                      : plan->flat    ? c->depth
                                                      : g->tiles->rows);

@@ -98,45 +98,49 @@ source_floats(const ipu__conv_geometry *g, int64_t rows, int64_t columns,
            ipu__line_extent(&g->lines[2], columns) * channels;
 }
 
+/* Whether a band may have so many units of rows and columns. */
 static bool
 fits(const ipu__conv_geometry *g, int64_t rows, int64_t columns, int64_t channels,
-     int64_t pixels)
+     int64_t pixels, int64_t unit)
 {
-    return rows * columns <= pixels &&
-           source_floats(g, rows, columns, channels) <= BAND_FLOATS;
+    return rows * columns * unit * unit <= pixels &&
+           source_floats(g, rows * unit, columns * unit, channels) <= BAND_FLOATS;
 }
 
 void
-ipu__conv_cut(ipu__conv_geometry *g, int64_t channels, int64_t pixels)
+ipu__conv_cut(ipu__conv_geometry *g, int64_t channels, int64_t pixels, int64_t unit)
 {
-    const int64_t rows = ipu__max(g->lines[1].results, 1);
-    const int64_t columns = ipu__max(g->lines[2].results, 1);
+    const int64_t rows = ipu__max(ipu__ceil_div(g->lines[1].results, unit), 1);
+    const int64_t columns = ipu__max(ipu__ceil_div(g->lines[2].results, unit), 1);
     const int64_t planes = ipu__max(g->source.images * g->lines[0].results, 1);
     ipu__bands *b = &g->bands;
-    *b = (ipu__bands){.planes = 1, .rows = 1, .row_parts = 1, .column_parts = 1};
+    int64_t row_units = 1;
+    int64_t column_units;
+    *b = (ipu__bands){.planes = 1, .row_parts = 1, .column_parts = 1};
     while (b->column_parts < columns &&
-           !fits(g, 1, ipu__ceil_div(columns, b->column_parts), channels, pixels)) {
+           !fits(g, 1, ipu__ceil_div(columns, b->column_parts), channels, pixels,
+                 unit)) {
         b->column_parts++;
     }
-    b->columns = ipu__ceil_div(columns, b->column_parts);
-    b->column_parts = ipu__ceil_div(columns, b->columns);
-    if (b->column_parts > 1) {
-        b->row_parts = rows;
-        return;
+    column_units = ipu__ceil_div(columns, b->column_parts);
+    b->column_parts = ipu__ceil_div(columns, column_units);
+    b->row_parts = rows;
+    if (b->column_parts == 1) {
+        while (row_units < rows &&
+               fits(g, row_units + 1, columns, channels, pixels, unit)) {
+            row_units++;
+        }
+        row_units = ipu__ceil_div(rows, ipu__ceil_div(rows, row_units));
+        b->row_parts = ipu__ceil_div(rows, row_units);
     }
-    while (b->rows < rows && fits(g, b->rows + 1, columns, channels, pixels)) {
-        b->rows++;
+    b->rows = row_units * unit;
+    b->columns = column_units * unit;
+    if (b->row_parts == 1 && b->column_parts == 1) {
+        int64_t floats = source_floats(g, b->rows, b->columns, channels);
+        int64_t most = ipu__min(pixels / (b->rows * b->columns),
+                                BAND_FLOATS / ipu__max(floats, 1));
+        b->planes = ipu__max(ipu__min(most, planes), 1);
     }
-    b->row_parts = ipu__ceil_div(rows, b->rows);
-    b->rows = ipu__ceil_div(rows, b->row_parts);
-    b->row_parts = ipu__ceil_div(rows, b->rows);
-    if (b->row_parts > 1) {
-        return;
-    }
-    int64_t floats = source_floats(g, rows, columns, channels);
-    int64_t most =
-        ipu__min(pixels / (rows * columns), BAND_FLOATS / ipu__max(floats, 1));
-    b->planes = ipu__max(ipu__min(most, planes), 1);
 }
 
 int64_t

@@ -60,7 +60,8 @@ typedef struct ipu__images {
 } ipu__images;
 
 /* Some planes (an image at one depth), or rows of one plane, or columns of one row: so
- * a band's pixels follow each other in the order of the result. */
+ * a band's pixels follow each other in the order of the result. Columns of several rows
+ * where rows come in units. */
 typedef struct ipu__band {
     int64_t plane;
     int64_t planes;
@@ -97,8 +98,10 @@ typedef struct ipu__conv_geometry {
 
 ipu_status ipu__conv_geometry_of(const ipu__preparation *p, ipu__conv_geometry *out);
 /* Cuts results such that a band has at most `pixels`, and its source, of which a place
- * has `channels` floats, stays in the second-level cache. */
-void ipu__conv_cut(ipu__conv_geometry *g, int64_t channels, int64_t pixels);
+ * has `channels` floats, stays in the second-level cache. Rows and columns of a band are
+ * multiples of `unit`, beyond the last one, too. */
+void ipu__conv_cut(ipu__conv_geometry *g, int64_t channels, int64_t pixels,
+                   int64_t unit);
 int64_t ipu__band_count(const ipu__conv_geometry *g, int64_t planes);
 /* Band `i` of those from `plane` to `plane_end`. */
 ipu__band ipu__band_of(const ipu__conv_geometry *g, int64_t plane, int64_t plane_end,

@@ -13,6 +13,45 @@ ipu_status ipu__conv_filter_prepare(const ipu__preparation *p);
 /* All three of float64 (conv_wide.c). */
 ipu_status ipu__conv_wide_prepare(const ipu__preparation *p);
 
+/* --- conv_winograd.c --------------------------------------------------------------- */
+
+enum { IPU_WINOGRAD_MATRICES = 16 };
+
+typedef struct ipu__winograd {
+    int64_t inner; /* channels that a sum goes over, and those of the result */
+    int64_t outer;
+    const int64_t *at; /* rows of the matrices of patches and of products */
+    const int64_t *to;
+    int64_t source_step; /* floats from matrix to matrix */
+    int64_t product_step;
+    int64_t upper_levels;
+    int64_t places; /* patches of a band, at most */
+} ipu__winograd;
+
+typedef struct ipu__winograd_call {
+    const ipu__conv_tiles *tiles;
+    const ipu__band *band;
+    const ipu__pitch *pitch; /* of its source */
+    const float *source;
+    const float *panels; /* of the transformed filters, ... */
+    int64_t panel_step;  /* ... from matrix to matrix */
+    float *results;
+    int64_t line;     /* pixels from row to row of the results, ... */
+    int64_t channels; /* ... and floats from pixel to pixel */
+    const ipu__conv_finish *finish;
+} ipu__winograd_call;
+
+/* Whether it gains: by the geometry of an image and its channels, so that a batch's size
+ * changes no bits. */
+bool ipu__winograd_serves(const ipu__conv_geometry *g, int64_t inner, int64_t outer);
+/* Pixels that a band is to have. */
+int64_t ipu__winograd_pixels(int64_t inner, int64_t outer);
+ipu_status ipu__winograd_prepare(const ipu__preparation *p, const ipu__conv_geometry *g,
+                                 int64_t inner, int64_t outer, ipu__winograd *out);
+int64_t ipu__winograd_floats(const ipu__winograd *w); /* of a band's scratch */
+void ipu__winograd_band(const ipu__winograd *w, const ipu__winograd_call *call,
+                        float *scratch);
+
 /* Whether each channel has filters of its own. */
 static inline bool
 ipu__conv_is_depthwise(const ipu_convolution *c)

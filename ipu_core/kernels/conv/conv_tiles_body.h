@@ -476,9 +476,12 @@ conv_strip(const float *pixels, int64_t step, int64_t rows, int64_t k, float *ou
     pack_strip(&p, rows, pixels, k, out);
 }
 
+#include "kernels/conv/conv_winograd_body.h"
+
 const ipu__conv_tiles CONV_TABLE = {
     .windows_name = "windows_" SIZE,
     .in_place_name = "in_place_" SIZE,
+    .winograd_name = "winograd_" SIZE,
     .filter_name = "strips_" SIZE,
     .depthwise_name = "depthwise_" SIZE,
     .depthwise_filter_name = "depthwise_strips_" SIZE,
@@ -488,6 +491,9 @@ const ipu__conv_tiles CONV_TABLE = {
     .filter = conv_filter,
     .depthwise = conv_depthwise,
     .depthwise_filter = conv_depthwise_filter,
+    .winograd_filters = winograd_filters,
+    .winograd_patches = winograd_patches,
+    .winograd_quads = winograd_quads,
     .pack = conv_pack,
     .strip = conv_strip,
     .turn = turn,

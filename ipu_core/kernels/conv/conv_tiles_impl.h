@@ -4,11 +4,12 @@
  *
  *   conv.c          which kernel serves a convolution; its call
  *   conv_windows.c  results by windows over a source: conv and conv_grad_input
+ *   conv_winograd.c ... of 3 x 3, with fewer products
  *   conv_filter.c   conv_grad_filter
  *   conv_wide.c     all of float64
  *   conv_source.c   bands of a tensor, copied with zeros around
  *   conv_plan.c     lines, taps, bands: what follows from the geometry
- *   conv_tiles_body.h, included by gemm_avx512.c, gemm_avx2.c, ...
+ *   conv_tiles_body.h, conv_winograd_body.h, included by gemm_avx512.c, ...
  *
  * A file includes what stands below it, never what stands above. */
 #ifndef IPU_KERNELS_CONV_TILES_IMPL_H
@@ -17,7 +18,7 @@
 #include "kernels/core/kernel_impl.h"
 #include "kernels/core/sum_tree.h"
 
-enum { IPU_CONV_MOST_STEPS = 4 };
+enum { IPU_CONV_MOST_STEPS = 4, IPU_CONV_MOST_COLUMNS = 32 /* of a panel */ };
 
 /* The last steps of results, while they are in registers. */
 typedef struct ipu__conv_finish {
@@ -120,10 +121,38 @@ typedef struct ipu__depthwise_filter {
     ipu__filter_chains chains;
 } ipu__depthwise_filter;
 
+/* The 4 x 4 places from at[i] of a source on, [place][channel], as B^T d B: element
+ * (r, c) of each patch and channel goes to out[(4 r + c) * step], which is
+ * [patch][channel]. */
+typedef struct ipu__patches {
+    const float *source;
+    const int64_t *at;
+    int64_t count;
+    int64_t row;    /* floats from row to row of the source */
+    int64_t column; /* ... and from place to place */
+    int64_t channels;
+    float *out;
+    int64_t step;
+} ipu__patches;
+
+/* A^T m A of products that lie as patches do, and the last steps. to[4 i ...] is where
+ * the channels of the four results of patch i start, the first row's two before the
+ * second's; -1: nowhere. The first one is somewhere. */
+typedef struct ipu__quads {
+    const float *products;
+    int64_t step;
+    int64_t count;
+    int64_t channels;
+    float *result;
+    const int64_t *to;
+    const ipu__conv_finish *finish;
+} ipu__quads;
+
 /* Tiles of one size. Any thread. */
 typedef struct ipu__conv_tiles {
     const char *windows_name;  /* of kernels that copy bands of the source */
     const char *in_place_name; /* ... that read it in place */
+    const char *winograd_name;
     const char *filter_name;
     const char *depthwise_name;
     const char *depthwise_filter_name;
@@ -133,6 +162,12 @@ typedef struct ipu__conv_tiles {
     void (*filter)(const ipu__filter_block *f);
     void (*depthwise)(const ipu__depthwise *d);
     void (*depthwise_filter)(const ipu__depthwise_filter *d);
+    /* G g G^T of filters [tap][rows][columns of a panel], 3 x 3 taps: 16 panels `step`
+     * floats apart. */
+    void (*winograd_filters)(const float *filters, int64_t rows, float *out,
+                             int64_t step);
+    void (*winograd_patches)(const ipu__patches *p);
+    void (*winograd_quads)(const ipu__quads *q);
     /* `columns` columns, at most those of a panel, and k rows of the matrix at b as
      * [k][columns of a panel]; what is after the columns is 0. One of the strides is
      * 1. */

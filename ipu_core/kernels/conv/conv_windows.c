@@ -6,7 +6,7 @@
  * matrix of windows is ever written: a pixel's row is where its window lies in the
  * source, tap after tap.
  *
- *   1. The filters are packed into panels, once in a call.
+ *   1. The filters are packed into panels, once in a call, by all threads.
  *   2. Threads take bands of the result. The part of the source that a band's windows
  *      are on is copied, with zeros around it; where there is no padding and channels
  *      come last, it is read in place.
@@ -15,12 +15,18 @@
  *      while they are in the cache: other activations, rounding to float16 and the steps
  *      after it, the channels' place.
  *
+ * Windows of 3 x 3 that slide by one place are made from fewer products
+ * (conv_winograd.c), in the same bands, with the same last steps.
+ *
  * Where each channel has filters of its own there is nothing to share: vectors go over
  * the channels. Bands follow from the shape, and an element is one sum (sum_tree.h)
  * whatever band it is in, so bits depend on neither threads nor bands. */
 #include "kernels/conv/conv_run_impl.h"
 
-enum { BAND_PIXELS = 384 };
+enum {
+    BAND_PIXELS = 384,
+    PACKED_ROWS = 32 /* of a panel, at a time */
+};
 
 /* Results of one phase along each line: what their windows have in common. */
 typedef struct phase {
@@ -36,13 +42,18 @@ typedef struct windows_plan {
     ipu__conv_geometry g;
     bool in_place;
     bool depthwise;
+    bool is_winograd;
+    ipu__winograd winograd;
     int64_t repeat; /* of the source's channels, of depthwise ones */
     int64_t inner;  /* channels that a sum goes over */
     int64_t outer;  /* of the result, in each group */
     ipu__pitch pitch;
     const phase *phases;
     int64_t phase_count;
-    int64_t group_panels; /* floats of the panels of a group */
+    int64_t row_chunks; /* of a panel, and panels, that are packed by themselves */
+    int64_t panel_count;
+    int64_t filter_floats; /* of a group's filters in panels */
+    int64_t group_panels;  /* of what is made of them */
     bool direct;          /* results are made where they belong */
     ipu_activation activation;
     ipu_conv_step steps[IPU_CONV_MOST_STEPS];
@@ -57,6 +68,7 @@ typedef struct windows_plan {
     int64_t level_floats; /* totals of a sum's levels above the lowest one */
     int64_t upper_levels;
     int64_t places; /* 64-bit, twice */
+    int64_t winograd_floats;
     /* of float16 */
     ipu__block add;
     ipu__block scale;
@@ -67,7 +79,8 @@ static int64_t
 scratch_floats(const windows_plan *plan)
 {
     return plan->source + plan->temporary + plan->results +
-           plan->upper_levels * plan->level_floats + 4 * plan->places;
+           plan->upper_levels * plan->level_floats + 4 * plan->places +
+           plan->winograd_floats;
 }
 
 /* --- filters ------------------------------------------------------------------------ */
@@ -105,27 +118,71 @@ tap_position(const windows_plan *plan, const phase *ph, int64_t i)
     return position_of(plan, taps);
 }
 
-/* The panels of one group and phase: for each panel the taps, and in each the channels
- * that the sum goes over. */
+/* Some filters that are packed by themselves: rows [row, row + rows) of the panel from
+ * column `column` of a group on. */
+typedef struct filter_chunk {
+    int64_t group;
+    int64_t column;
+    int64_t columns;
+    int64_t row;
+    int64_t rows;
+} filter_chunk;
+
+static filter_chunk
+chunk_of(const windows_plan *plan, int64_t i)
+{
+    const int64_t width = plan->g.tiles->columns;
+    const int64_t column = i / plan->row_chunks % plan->panel_count * width;
+    const int64_t row = i % plan->row_chunks * PACKED_ROWS;
+    return (filter_chunk){.group = i / plan->row_chunks / plan->panel_count,
+                          .column = column,
+                          .columns = ipu__min(plan->outer - column, width),
+                          .row = row,
+                          .rows = ipu__min(plan->inner - row, PACKED_ROWS)};
+}
+
+/* A phase's taps of a chunk, `step` floats apart. */
 static void
-pack_phase(const windows_plan *plan, const float *w, int64_t group, const phase *ph,
-           float *panels)
+pack_taps(const windows_plan *plan, const float *w, const phase *ph,
+          const filter_chunk *chunk, float *out, int64_t step)
 {
     const ipu_convolution *c = &plan->g.c;
-    const ipu__conv_tiles *tiles = plan->g.tiles;
     const bool turned = plan->g.lines[0].turned;
-    const int64_t filters = c->filters / c->groups;
-    for (int64_t j = 0; j < plan->outer; j += tiles->columns) {
-        int64_t columns = ipu__min(plan->outer - j, tiles->columns);
-        float *panel = panels + j * ph->taps * plan->inner;
-        for (int64_t i = 0; i < ph->taps; i++) {
-            int64_t position = tap_position(plan, ph, i);
-            const float *from =
-                w + position * c->depth * c->filters + group * filters;
-            from += j * (turned ? c->filters : 1);
-            tiles->pack(from, turned ? 1 : c->filters, turned ? c->filters : 1, columns,
-                        plan->inner, panel + i * plan->inner * tiles->columns);
-        }
+    const int64_t of_row = turned ? 1 : c->filters;
+    const int64_t of_column = turned ? c->filters : 1;
+    w += chunk->group * (c->filters / c->groups) + chunk->row * of_row +
+         chunk->column * of_column;
+    for (int64_t i = 0; i < ph->taps; i++) {
+        plan->g.tiles->pack(w + tap_position(plan, ph, i) * c->depth * c->filters,
+                            of_row, of_column, chunk->columns, chunk->rows,
+                            out + i * step);
+    }
+}
+
+/* The panels of a group and phase: for each panel the taps, and in each the channels
+ * that the sum goes over. Transformed ones: 16 times all panels. */
+static void
+pack_chunk(const windows_plan *plan, const float *w, int64_t i, float *panels)
+{
+    const ipu__conv_tiles *tiles = plan->g.tiles;
+    const filter_chunk chunk = chunk_of(plan, i);
+    panels += chunk.group * plan->group_panels;
+    if (plan->is_winograd) {
+        enum { TAPS = 9 };
+        float taps[TAPS * PACKED_ROWS * IPU_CONV_MOST_COLUMNS];
+        pack_taps(plan, w, plan->phases, &chunk, taps, chunk.rows * tiles->columns);
+        tiles->winograd_filters(
+            taps, chunk.rows,
+            panels + chunk.column * plan->inner + chunk.row * tiles->columns,
+            plan->group_panels / IPU_WINOGRAD_MATRICES);
+        return;
+    }
+    for (int64_t k = 0; k < plan->phase_count; k++) {
+        const phase *ph = &plan->phases[k];
+        pack_taps(plan, w, ph, &chunk,
+                  panels + ph->panels + chunk.column * ph->taps * plan->inner +
+                      chunk.row * tiles->columns,
+                  plan->inner * tiles->columns);
     }
 }
 
@@ -140,31 +197,44 @@ pack_factors(const windows_plan *plan, const float *w, const phase *ph, float *f
     }
 }
 
+typedef struct pack_job {
+    const windows_plan *plan;
+    const float *w;
+    float *panels;
+} pack_job;
+
+static void
+pack_chunks(void *state, int64_t begin, int64_t end)
+{
+    const pack_job *job = state;
+    for (int64_t i = begin; i < end; i++) {
+        pack_chunk(job->plan, job->w, i, job->panels);
+    }
+}
+
 /* All of them, from `filters` of the call into the workspace. */
 static float *
-pack(const windows_plan *plan, const void *filters, float *workspace)
+pack(const windows_plan *plan, ipu_pool *pool, const void *filters, float *workspace)
 {
+    enum { TASK_FLOATS = 16 * 1024 };
     const ipu_convolution *c = &plan->g.c;
-    const float *w = filters;
-    float *panels = workspace + plan->wide_filters;
+    pack_job job = {plan, filters, workspace + plan->wide_filters};
     if (plan->wide_filters > 0) {
         ipu__halves_to_floats(workspace, filters,
                               ipu_conv_positions(c) * c->depth * c->filters,
                               plan->g.cpu);
-        w = workspace;
+        job.w = workspace;
     }
-    for (int64_t i = 0; i < plan->phase_count; i++) {
-        const phase *ph = &plan->phases[i];
-        if (plan->depthwise) {
-            pack_factors(plan, w, ph, panels + ph->panels);
-            continue;
-        }
-        for (int64_t group = 0; group < c->groups; group++) {
-            pack_phase(plan, w, group, ph,
-                       panels + group * plan->group_panels + ph->panels);
-        }
+    for (int64_t i = 0; plan->depthwise && i < plan->phase_count; i++) {
+        pack_factors(plan, job.w, &plan->phases[i], job.panels + plan->phases[i].panels);
     }
-    return panels;
+    if (!plan->depthwise) {
+        const int64_t chunks = c->groups * plan->panel_count * plan->row_chunks;
+        const int64_t floats = plan->group_panels * c->groups / chunks;
+        ipu__run_items(pool, chunks, ipu__max(TASK_FLOATS / ipu__max(floats, 1), 1),
+                       pack_chunks, &job);
+    }
+    return job.panels;
 }
 
 /* --- a band ------------------------------------------------------------------------- */
@@ -185,6 +255,7 @@ typedef struct band_scratch {
     float *upper;
     int64_t *at;
     int64_t *to;
+    float *winograd;
 } band_scratch;
 
 static band_scratch
@@ -196,6 +267,7 @@ cut_scratch(const windows_plan *plan, float *scratch)
     s.upper = s.results + plan->results;
     s.at = (void *)(s.upper + plan->upper_levels * plan->level_floats);
     s.to = s.at + plan->places;
+    s.winograd = (void *)(s.to + plan->places);
     return s;
 }
 
@@ -358,6 +430,62 @@ deliver(const windows_call *call, const ipu__band *band, float *results,
     }
 }
 
+/* Pixels from row to row of a band's results where they are made. */
+static int64_t
+result_line(const windows_plan *plan, const ipu__band *band)
+{
+    return plan->direct ? plan->g.lines[2].results : band->columns;
+}
+
+/* Row by row where they do not follow each other. */
+static void
+deliver_band(const windows_call *call, const ipu__band *band, float *results,
+             float *temporary)
+{
+    const ipu__conv_geometry *g = &call->plan->g;
+    if (band->columns == g->lines[2].results) {
+        deliver(call, band, results, temporary);
+        return;
+    }
+    for (int64_t i = 0; i < band->rows; i++) {
+        const ipu__band row = {.plane = band->plane,
+                               .planes = 1,
+                               .row = band->row + i,
+                               .rows = 1,
+                               .column = band->column,
+                               .columns = band->columns};
+        deliver(call, &row,
+                results + i * result_line(call->plan, band) * g->result.channels,
+                temporary);
+    }
+}
+
+/* A group's results of a band, from `source`, by 16 products. */
+static void
+make_quads(const windows_call *call, const ipu__band *band, int64_t group,
+           const float *source, float *results, float *scratch)
+{
+    const windows_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t column = group * plan->outer;
+    const ipu__conv_finish finish = finish_of(
+        call, column, ipu__band_start(g, band) * g->result.channels + column);
+    ipu__winograd_band(&plan->winograd,
+                       &(ipu__winograd_call){
+                           .tiles = g->tiles,
+                           .band = band,
+                           .pitch = &plan->pitch,
+                           .source = source,
+                           .panels = call->panels + group * plan->group_panels,
+                           .panel_step = plan->group_panels / IPU_WINOGRAD_MATRICES,
+                           .results = results + column,
+                           .line = result_line(plan, band),
+                           .channels = g->result.channels,
+                           .finish = &finish,
+                       },
+                       scratch);
+}
+
 static void
 make_band(const windows_call *call, const ipu__band *band, float *scratch)
 {
@@ -385,6 +513,10 @@ make_band(const windows_call *call, const ipu__band *band, float *scratch)
                 from.channels = g->source.channels;
             }
             ipu__source_band(&from, band, s.source);
+        }
+        if (plan->is_winograd) {
+            make_quads(call, band, group, source, results, s.winograd);
+            continue;
         }
         for (int64_t i = 0; i < plan->phase_count; i++) {
             const phase *ph = &plan->phases[i];
@@ -417,7 +549,7 @@ make_band(const windows_call *call, const ipu__band *band, float *scratch)
             g->tiles->windows(&w);
         }
     }
-    deliver(call, band, results, s.temporary);
+    deliver_band(call, band, results, s.temporary);
 }
 
 /* --- a call ------------------------------------------------------------------------- */
@@ -436,10 +568,10 @@ call_of(const ipu_kernel_call *call, const float *panels)
 }
 
 static float *
-pack_operand(const ipu_kernel_call *call)
+pack_operand(const ipu_kernel_call *call, ipu_pool *pool)
 {
     const uint32_t filters = ipu__conv_source_operand(call->spec) + 1;
-    return pack(call->spec->prepared, call->inputs[filters], call->workspace);
+    return pack(call->spec->prepared, pool, call->inputs[filters], call->workspace);
 }
 
 typedef struct windows_job {
@@ -461,7 +593,7 @@ static ipu_status
 run_windows(const ipu_kernel_call *call)
 {
     const windows_plan *plan = call->spec->prepared;
-    float *panels = pack_operand(call);
+    float *panels = pack_operand(call, call->pool);
     windows_job job = {.call = call_of(call, panels),
                        .planes = plan->g.source.images * plan->g.lines[0].results};
     ipu__share_out(call->pool, ipu__band_count(&plan->g, job.planes), make_bands, &job,
@@ -474,7 +606,7 @@ run_images(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
     const windows_plan *plan = call->spec->prepared;
     const int64_t depth = plan->g.lines[0].results;
-    float *panels = pack_operand(call);
+    float *panels = pack_operand(call, NULL);
     windows_call whole = call_of(call, panels);
     int64_t bands = ipu__band_count(&plan->g, (end - begin) * depth);
     for (int64_t i = 0; i < bands; i++) {
@@ -545,6 +677,12 @@ prepare_phases(const ipu__preparation *p, windows_plan *plan)
         plan->group_panels += ph->taps * (plan->depthwise ? 1 : plan->inner) * columns;
     }
     plan->phases = phases;
+    plan->filter_floats = plan->group_panels;
+    plan->panel_count = ipu__ceil_div(plan->outer, width);
+    plan->row_chunks = ipu__ceil_div(plan->inner, PACKED_ROWS);
+    if (plan->is_winograd) {
+        plan->group_panels = IPU_WINOGRAD_MATRICES * plan->inner * columns;
+    }
     return IPU_OK;
 }
 
@@ -620,6 +758,10 @@ prepare_scratch(windows_plan *plan)
         temporary = ipu__max(temporary, pixels * g->result.channels);
     }
     plan->temporary = ipu__whole_lines(temporary);
+    if (plan->is_winograd) {
+        plan->winograd_floats = ipu__winograd_floats(&plan->winograd);
+        return;
+    }
     plan->upper_levels = ipu__max(levels_of(plan) - 1, 0);
     plan->level_floats = ipu__whole_lines(pixels * g->result.channels);
     plan->places = ipu__whole_lines(pixels);
@@ -633,7 +775,7 @@ offer_images(ipu_kernel_spec *spec, const windows_plan *plan)
     const ipu__conv_geometry *g = &plan->g;
     int64_t images = g->source.images;
     int64_t pixels = g->result.sizes[0] * g->result.sizes[1] * g->result.sizes[2];
-    int64_t flops = 2 * plan->group_panels * g->c.groups *
+    int64_t flops = 2 * plan->filter_floats * g->c.groups *
                     ipu__max(pixels / plan->phase_count, 1);
     uint64_t inputs = source > 0 ? 3 : 1; /* a relu's result is cut alike */
     for (int32_t k = 0; k < plan->step_count; k++) {
@@ -665,20 +807,31 @@ ipu__conv_windows_prepare(const ipu__preparation *p)
     plan->repeat = plan->depthwise && !turned ? filters : 1;
     plan->inner = turned ? filters : c->depth;
     plan->outer = plan->depthwise ? c->filters : turned ? c->depth : filters;
-    plan->in_place = reads_in_place(plan);
-    ipu__conv_cut(g, plan->depthwise ? c->filters : plan->inner, BAND_PIXELS);
+    plan->is_winograd =
+        !plan->depthwise && ipu__winograd_serves(g, plan->inner, plan->outer);
+    plan->in_place = !plan->is_winograd && reads_in_place(plan);
+    ipu__conv_cut(g, plan->depthwise ? c->filters : plan->inner,
+                  plan->is_winograd ? ipu__winograd_pixels(plan->inner, plan->outer)
+                                    : BAND_PIXELS,
+                  plan->is_winograd ? 2 : 1);
+    if (plan->is_winograd) {
+        IPU_TRY(ipu__winograd_prepare(p, g, plan->inner, plan->outer,
+                                      &plan->winograd));
+    }
     plan->pitch = plan->in_place ? ipu__images_pitch(g)
                                  : ipu__band_pitch(g, plan->depthwise ? c->filters
                                                                       : plan->inner);
     IPU_TRY(prepare_phases(p, plan));
     plan->direct = g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first &&
-                   (spec->op != IPU_OP_ID_FUSED_CONV_GRAD_INPUT || levels_of(plan) == 0);
+                   (spec->op != IPU_OP_ID_FUSED_CONV_GRAD_INPUT || plan->is_winograd ||
+                    levels_of(plan) == 0);
     prepare_finish(p, plan);
     prepare_scratch(plan);
     int64_t planes = g->source.images * g->lines[0].results;
     spec->run = run_windows;
-    spec->kernel_name = plan->depthwise   ? g->tiles->depthwise_name
-                        : plan->in_place ? g->tiles->in_place_name
+    spec->kernel_name = plan->is_winograd ? g->tiles->winograd_name
+                        : plan->depthwise ? g->tiles->depthwise_name
+                        : plan->in_place  ? g->tiles->in_place_name
                                          : g->tiles->windows_name;
     spec->workspace_bytes =
         (size_t)(plan->wide_filters + plan->panels) * sizeof(float) +

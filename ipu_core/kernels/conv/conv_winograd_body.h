@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The transforms of conv_winograd.c, by the vectors of gemm_tiles_body.h, after
+ * conv_tiles_body.h. Each takes 3 x 3 or 4 x 4 numbers of a channel, and a vector has as
+ * many channels as lanes. */
+
+enum { WINDOW = 3, PATCH = 4, QUAD = 2 };
+
+_Static_assert((int)PANEL <= (int)IPU_CONV_MOST_COLUMNS,
+               "what packs filters has room for a panel");
+
+/* B^T d of a column d of a patch. */
+IPU_INLINE TARGET void
+patch_column(const vector d[PATCH], vector out[PATCH])
+{
+    out[0] = d[0] - d[2];
+    out[1] = d[1] + d[2];
+    out[2] = d[2] - d[1];
+    out[3] = d[1] - d[3];
+}
+
+/* G g of a column g of a filter. */
+IPU_INLINE TARGET void
+filter_column(const vector g[WINDOW], vector half, vector out[PATCH])
+{
+    vector ends = g[0] + g[2];
+    out[0] = g[0];
+    out[1] = (ends + g[1]) * half;
+    out[2] = (ends - g[1]) * half;
+    out[3] = g[2];
+}
+
+/* A^T m of a column m of products. */
+IPU_INLINE TARGET void
+product_column(const vector m[PATCH], vector out[QUAD])
+{
+    out[0] = m[0] + m[1] + m[2];
+    out[1] = m[1] - m[2] - m[3];
+}
+
+TARGET static void
+winograd_filters(const float *filters, int64_t rows, float *out, int64_t step)
+{
+    const float one_half = 0.5f;
+    const vector half = spread(&one_half);
+    const int64_t tap = rows * PANEL;
+    for (int64_t at = 0; at < tap; at += LANES) {
+        vector half_way[PATCH][WINDOW];
+        for (int c = 0; c < WINDOW; c++) {
+            vector column[WINDOW];
+            vector made[PATCH];
+            EACH(r, WINDOW, column[r] = load(filters + at + (r * WINDOW + c) * tap))
+            filter_column(column, half, made);
+            EACH(r, PATCH, half_way[r][c] = made[r])
+        }
+        for (int r = 0; r < PATCH; r++) {
+            vector row[PATCH];
+            filter_column(half_way[r], half, row);
+            EACH(c, PATCH, store(out + at + (r * PATCH + c) * step, row[c]))
+        }
+    }
+}
+
+OF_EACH_TILE TARGET void
+winograd_patch(bool cut, edge last, const float *from, int64_t row, int64_t column,
+               float *out, int64_t step)
+{
+    vector half_way[PATCH][PATCH];
+    EACH(c, PATCH, {
+        vector d[PATCH];
+        vector made[PATCH];
+        EACH(r, PATCH, d[r] = take(cut, last, from + r * row + c * column))
+        patch_column(d, made);
+        EACH(r, PATCH, half_way[r][c] = made[r])
+    })
+    EACH(r, PATCH, {
+        vector made[PATCH];
+        patch_column(half_way[r], made);
+        EACH(c, PATCH, put(cut, last, out + (r * PATCH + c) * step, made[c]))
+    })
+}
+
+TARGET static void
+winograd_patches(const ipu__patches *p)
+{
+    const edge last = edge_of((p->channels - 1) % LANES + 1);
+    const int64_t whole = p->channels - p->channels % LANES;
+    for (int64_t i = 0; i < p->count; i++) {
+        const float *from = p->source + p->at[i];
+        float *out = p->out + i * p->channels;
+        for (int64_t c = 0; c < whole; c += LANES) {
+            winograd_patch(false, last, from + c, p->row, p->column, out + c, p->step);
+        }
+        if (whole < p->channels) {
+            winograd_patch(true, last, from + whole, p->row, p->column, out + whole,
+                           p->step);
+        }
+    }
+}
+
+OF_EACH_TILE TARGET void
+winograd_quad(bool cut, edge last, const ipu__quads *q, int64_t i, int64_t channel)
+{
+    const float *in = q->products + i * q->channels + channel;
+    const int64_t *to = q->to + i * QUAD * QUAD;
+    vector half_way[QUAD][PATCH];
+    vector sum[ROWS][VECTORS]; /* of which there is one in a row */
+    int64_t places[QUAD * QUAD];
+    EACH(c, PATCH, {
+        vector m[PATCH];
+        vector made[QUAD];
+        EACH(r, PATCH, m[r] = take(cut, last, in + (r * PATCH + c) * q->step))
+        product_column(m, made);
+        EACH(r, QUAD, half_way[r][c] = made[r])
+    })
+    EACH(r, QUAD, {
+        vector made[QUAD];
+        product_column(half_way[r], made);
+        EACH(c, QUAD, sum[r * QUAD + c][0] = made[c])
+    })
+    EACH(k, QUAD * QUAD, places[k] = to[k] < 0 ? to[0] : to[k])
+    finish_tile(QUAD * QUAD, 1, cut, last, q->finish, places, channel, sum);
+    for (int k = 0; k < QUAD * QUAD; k++) {
+        if (to[k] >= 0) {
+            put(cut, last, q->result + to[k] + channel, sum[k][0]);
+        }
+    }
+}
+
+TARGET static void
+winograd_quads(const ipu__quads *q)
+{
+    const edge last = edge_of((q->channels - 1) % LANES + 1);
+    const int64_t whole = q->channels - q->channels % LANES;
+    for (int64_t i = 0; i < q->count; i++) {
+        for (int64_t c = 0; c < whole; c += LANES) {
+            winograd_quad(false, last, q, i, c);
+        }
+        if (whole < q->channels) {
+            winograd_quad(true, last, q, i, whole);
+        }
+    }
+}
