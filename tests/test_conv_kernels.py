@@ -184,6 +184,8 @@ WIDE = (
     Geometry((4, 401), (3, 3), 80, 17, batch=1, padding=(1, 1, 1, 1), first=True),
     Geometry((4, 4), (3, 3), 1050, 17, padding=(1, 1, 1, 1)),
     Geometry((7, 5), (3, 3), 24, 40, batch=9, padding=(1, 1, 1, 1)),
+    Geometry((13, 9), (3, 3), 70, 130, batch=3, padding=(1, 1, 1, 1)),
+    Geometry((66, 70), (3, 3), 16, 20, batch=20, padding=(0, 1, 1, 0)),  # chains end
     Geometry((40, 30), (3, 3), 20, 20, groups=20, padding=(1, 1, 1, 1)),
     # several images in one band
     Geometry((3, 3), (3, 3), 24, 40, batch=30, padding=(1, 1, 1, 1)),
@@ -430,7 +432,7 @@ TILES = {"generic": "8x8", "avx2": "6x16", "avx512": "12x32"}
 CHOICES = (
     (
         Geometry((8, 8), (3, 3), 64, 64, padding=(1, 1, 1, 1)),
-        "winograd winograd strips",
+        "winograd winograd winograd",
     ),
     (Geometry((8, 8), (3, 3), 64, 64), "winograd winograd strips"),
     (Geometry((8, 8), (3, 3), 15, 64), "in_place windows strips"),

@@ -613,9 +613,14 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
 {
     enum { OVERRUN = 16 };
     ipu_kernel_spec *spec = p->spec;
+    ipu__conv_geometry whole;
     filter_plan *plan;
+    IPU_TRY(ipu__conv_geometry_of(p, &whole));
+    if (ipu__winograd_serves_filter(&whole)) {
+        return ipu__winograd_filter_prepare(p, &whole);
+    }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    IPU_TRY(ipu__conv_geometry_of(p, &plan->g));
+    plan->g = whole;
     ipu__conv_geometry *g = &plan->g;
     const ipu_convolution *c = &g->c;
     plan->depthwise = ipu__conv_is_depthwise(c);

@@ -28,16 +28,25 @@ typedef struct ipu__winograd {
     int64_t places; /* patches of a band, at most */
 } ipu__winograd;
 
+/* Where patches and quads of a band are. */
+typedef struct ipu__quad_places {
+    const ipu__band *band;
+    ipu__pitch pitch; /* of its source */
+    int64_t line;     /* pixels from row to row of what quads lie in, ... */
+    int64_t channels; /* ... and floats from pixel to pixel */
+} ipu__quad_places;
+
+/* Where each patch starts in the source, and for each quad its four pixels; -1 for those
+ * beyond the band. Gives their number. */
+int64_t ipu__winograd_places(const ipu__quad_places *places, int64_t *at, int64_t *to);
+
 typedef struct ipu__winograd_call {
     const ipu__conv_tiles *tiles;
-    const ipu__band *band;
-    const ipu__pitch *pitch; /* of its source */
+    ipu__quad_places places; /* quads in `results` */
     const float *source;
     const float *panels; /* of the transformed filters, ... */
     int64_t panel_step;  /* ... from matrix to matrix */
     float *results;
-    int64_t line;     /* pixels from row to row of the results, ... */
-    int64_t channels; /* ... and floats from pixel to pixel */
     const ipu__conv_finish *finish;
 } ipu__winograd_call;
 
@@ -51,6 +60,12 @@ ipu_status ipu__winograd_prepare(const ipu__preparation *p, const ipu__conv_geom
 int64_t ipu__winograd_floats(const ipu__winograd *w); /* of a band's scratch */
 void ipu__winograd_band(const ipu__winograd *w, const ipu__winograd_call *call,
                         float *scratch);
+
+/* --- conv_winograd_filter.c -------------------------------------------------------- */
+
+bool ipu__winograd_serves_filter(const ipu__conv_geometry *g);
+ipu_status ipu__winograd_filter_prepare(const ipu__preparation *p,
+                                        const ipu__conv_geometry *g);
 
 /* Whether each channel has filters of its own. */
 static inline bool

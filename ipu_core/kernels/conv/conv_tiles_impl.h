@@ -6,6 +6,7 @@
  *   conv_windows.c  results by windows over a source: conv and conv_grad_input
  *   conv_winograd.c ... of 3 x 3, with fewer products
  *   conv_filter.c   conv_grad_filter
+ *   conv_winograd_filter.c, likewise
  *   conv_wide.c     all of float64
  *   conv_source.c   bands of a tensor, copied with zeros around
  *   conv_plan.c     lines, taps, bands: what follows from the geometry
@@ -148,6 +149,30 @@ typedef struct ipu__quads {
     const ipu__conv_finish *finish;
 } ipu__quads;
 
+/* A dY A^T of the gradients of quads, whose places are as those of ipu__quads; -1: 0.
+ * Element (r, c) of each goes to panels + (4 r + c) * step, [panel][patch][columns of a
+ * panel]. */
+typedef struct ipu__quad_gradients {
+    const float *gradients;
+    const int64_t *at;
+    int64_t count;
+    int64_t channels;
+    float *panels;
+    int64_t step;
+} ipu__quad_gradients;
+
+/* G^T m G of the sums of some runs, of one row of each of 16 matrices, which are `step`
+ * apart; result[tap * tap_step + column]. */
+typedef struct ipu__filter_sums {
+    const float *totals;
+    int64_t runs;
+    int64_t run_step;
+    int64_t step;
+    int64_t columns;
+    float *result;
+    int64_t tap_step;
+} ipu__filter_sums;
+
 /* Tiles of one size. Any thread. */
 typedef struct ipu__conv_tiles {
     const char *windows_name;  /* of kernels that copy bands of the source */
@@ -168,6 +193,8 @@ typedef struct ipu__conv_tiles {
                              int64_t step);
     void (*winograd_patches)(const ipu__patches *p);
     void (*winograd_quads)(const ipu__quads *q);
+    void (*winograd_gradients)(const ipu__quad_gradients *q);
+    void (*winograd_sums)(const ipu__filter_sums *s);
     /* `columns` columns, at most those of a panel, and k rows of the matrix at b as
      * [k][columns of a panel]; what is after the columns is 0. One of the strides is
      * 1. */

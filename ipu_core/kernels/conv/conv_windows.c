@@ -230,8 +230,8 @@ pack(const windows_plan *plan, ipu_pool *pool, const void *filters, float *works
     }
     if (!plan->depthwise) {
         const int64_t chunks = c->groups * plan->panel_count * plan->row_chunks;
-        const int64_t floats = plan->group_panels * c->groups / chunks;
-        ipu__run_items(pool, chunks, ipu__max(TASK_FLOATS / ipu__max(floats, 1), 1),
+        const int64_t floats = ipu__max(plan->group_panels * c->groups, 1);
+        ipu__run_items(pool, chunks, ipu__max(chunks * TASK_FLOATS / floats, 1),
                        pack_chunks, &job);
     }
     return job.panels;
@@ -473,14 +473,14 @@ make_quads(const windows_call *call, const ipu__band *band, int64_t group,
     ipu__winograd_band(&plan->winograd,
                        &(ipu__winograd_call){
                            .tiles = g->tiles,
-                           .band = band,
-                           .pitch = &plan->pitch,
+                           .places = {.band = band,
+                                      .pitch = plan->pitch,
+                                      .line = result_line(plan, band),
+                                      .channels = g->result.channels},
                            .source = source,
                            .panels = call->panels + group * plan->group_panels,
                            .panel_step = plan->group_panels / IPU_WINOGRAD_MATRICES,
                            .results = results + column,
-                           .line = result_line(plan, band),
-                           .channels = g->result.channels,
                            .finish = &finish,
                        },
                        scratch);

@@ -79,13 +79,11 @@ ipu__winograd_floats(const ipu__winograd *w)
            w->upper_levels * w->product_step + 10 * w->places;
 }
 
-/* Where the patches of a band start in its source, and its quads' pixels in its result;
- * -1 for those beyond it. Gives their number. */
-static int64_t
-place_patches(const ipu__winograd_call *call, int64_t *at, int64_t *to)
+int64_t
+ipu__winograd_places(const ipu__quad_places *places, int64_t *at, int64_t *to)
 {
-    const ipu__band *band = call->band;
-    const ipu__pitch *pitch = call->pitch;
+    const ipu__band *band = places->band;
+    const ipu__pitch *pitch = &places->pitch;
     int64_t count = 0;
     for (int64_t p = 0; p < band->planes; p++) {
         for (int64_t r = 0; r < band->rows; r += 2) {
@@ -94,9 +92,9 @@ place_patches(const ipu__winograd_call *call, int64_t *at, int64_t *to)
                 for (int64_t k = 0; k < 4; k++) {
                     const int64_t row = r + k / 2;
                     const int64_t column = c + k % 2;
-                    const int64_t pixel = (p * band->rows + row) * call->line + column;
+                    const int64_t pixel = (p * band->rows + row) * places->line + column;
                     const bool inside = row < band->rows && column < band->columns;
-                    to[4 * count + k] = inside ? pixel * call->channels : -1;
+                    to[4 * count + k] = inside ? pixel * places->channels : -1;
                 }
                 count++;
             }
@@ -117,13 +115,13 @@ ipu__winograd_band(const ipu__winograd *w, const ipu__winograd_call *call,
     float *upper = products + IPU_WINOGRAD_MATRICES * w->product_step;
     int64_t *at = (void *)(upper + w->upper_levels * w->product_step);
     int64_t *to = at + w->places;
-    const int64_t count = place_patches(call, at, to);
+    const int64_t count = ipu__winograd_places(&call->places, at, to);
     tiles->winograd_patches(&(ipu__patches){
         .source = call->source,
         .at = at,
         .count = count,
-        .row = call->pitch->line[1],
-        .column = call->pitch->line[2],
+        .row = call->places.pitch.line[1],
+        .column = call->places.pitch.line[2],
         .channels = w->inner,
         .out = patches,
         .step = w->source_step,

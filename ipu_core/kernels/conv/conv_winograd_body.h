@@ -38,6 +38,26 @@ product_column(const vector m[PATCH], vector out[QUAD])
     out[1] = m[1] - m[2] - m[3];
 }
 
+/* A y of a column y of a quad. */
+IPU_INLINE TARGET void
+quad_column(const vector y[QUAD], vector out[PATCH])
+{
+    out[0] = y[0];
+    out[1] = y[0] + y[1];
+    out[2] = y[0] - y[1];
+    out[3] = zero() - y[1];
+}
+
+/* G^T m of a column m of sums. */
+IPU_INLINE TARGET void
+sum_column(const vector m[PATCH], vector half, vector out[WINDOW])
+{
+    vector middle = (m[1] + m[2]) * half;
+    out[0] = m[0] + middle;
+    out[1] = (m[1] - m[2]) * half;
+    out[2] = middle + m[3];
+}
+
 TARGET static void
 winograd_filters(const float *filters, int64_t rows, float *out, int64_t step)
 {
@@ -139,5 +159,86 @@ winograd_quads(const ipu__quads *q)
         if (whole < q->channels) {
             winograd_quad(true, last, q, i, whole);
         }
+    }
+}
+
+OF_EACH_TILE TARGET void
+winograd_gradient(bool cut, edge last, const ipu__quad_gradients *q, int64_t i,
+                  int64_t channel)
+{
+    const int64_t *at = q->at + i * QUAD * QUAD;
+    float *out = q->panels + channel / PANEL * q->count * PANEL + i * PANEL +
+                 channel % PANEL;
+    vector half_way[PATCH][QUAD];
+    EACH(c, QUAD, {
+        vector y[QUAD];
+        vector made[PATCH];
+        EACH(r, QUAD, {
+            const int64_t place = at[r * QUAD + c];
+            y[r] = place < 0 ? zero() : take(cut, last, q->gradients + place + channel);
+        })
+        quad_column(y, made);
+        EACH(r, PATCH, half_way[r][c] = made[r])
+    })
+    EACH(r, PATCH, {
+        vector made[PATCH];
+        quad_column(half_way[r], made);
+        EACH(c, PATCH, store(out + (r * PATCH + c) * q->step, made[c]))
+    })
+}
+
+TARGET static void
+winograd_gradients(const ipu__quad_gradients *q)
+{
+    const edge last = edge_of((q->channels - 1) % LANES + 1);
+    const int64_t whole = q->channels - q->channels % LANES;
+    for (int64_t i = 0; i < q->count; i++) {
+        for (int64_t c = 0; c < whole; c += LANES) {
+            winograd_gradient(false, last, q, i, c);
+        }
+        if (whole < q->channels) {
+            winograd_gradient(true, last, q, i, whole);
+        }
+    }
+}
+
+OF_EACH_TILE TARGET void
+winograd_sum(bool cut, edge last, const ipu__filter_sums *s, int64_t column)
+{
+    const float one_half = 0.5f;
+    const vector half = spread(&one_half);
+    vector half_way[WINDOW][PATCH];
+    for (int c = 0; c < PATCH; c++) {
+        vector m[PATCH];
+        vector made[WINDOW];
+        for (int r = 0; r < PATCH; r++) {
+            const float *at = s->totals + (r * PATCH + c) * s->step + column;
+            m[r] = take(cut, last, at);
+            for (int64_t run = 1; run < s->runs; run++) {
+                m[r] = m[r] + take(cut, last, at + run * s->run_step);
+            }
+        }
+        sum_column(m, half, made);
+        EACH(r, WINDOW, half_way[r][c] = made[r])
+    }
+    for (int r = 0; r < WINDOW; r++) {
+        vector made[WINDOW];
+        sum_column(half_way[r], half, made);
+        EACH(c, WINDOW,
+             put(cut, last, s->result + (r * WINDOW + c) * s->tap_step + column,
+                 made[c]))
+    }
+}
+
+TARGET static void
+winograd_sums(const ipu__filter_sums *s)
+{
+    const edge last = edge_of((s->columns - 1) % LANES + 1);
+    const int64_t whole = s->columns - s->columns % LANES;
+    for (int64_t c = 0; c < whole; c += LANES) {
+        winograd_sum(false, last, s, c);
+    }
+    if (whole < s->columns) {
+        winograd_sum(true, last, s, whole);
     }
 }
