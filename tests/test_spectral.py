@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ipu
 from ipu import tf
 from ipu.ipu_strategy import IPUStrategy
 
@@ -28,7 +29,8 @@ def test_parts_make_the_matrix(shape: tuple[int, int]) -> None:
     a = RNG.normal(size=shape).astype(np.float32)
     s, u, v = (np.asarray(t) for t in L.svd(a))
     np.testing.assert_allclose(u * s @ v.T, a, atol=1e-5)
-    np.testing.assert_allclose(s, np.linalg.svd(a)[1], rtol=1e-5)
+    # the smallest one has the error of the largest one, as LAPACK says
+    np.testing.assert_allclose(s, np.linalg.svd(a)[1], rtol=1e-5, atol=1e-6)
     q, r = (np.asarray(t) for t in L.qr(a, full_matrices=True))
     np.testing.assert_allclose(q @ r, a, atol=1e-5)
     for columns in (u, v, q, *L.svd(a, full_matrices=True)[1:]):
@@ -238,6 +240,75 @@ def test_all_numbers_of_rows_from_none_to_past_all_blocks() -> None:
             assert (np.tril(r, -1) == 0).all()
             s, u, v = (np.asarray(t) for t in L.svd(wide))
             np.testing.assert_allclose((u * s) @ v.T, wide, atol=1e-12)
+
+
+def factors(a: Any, b: Any) -> dict[str, list[Any]]:
+    """What all routines make of a matrix and right sides."""
+    square = a @ np.swapaxes(a, -1, -2) / a.shape[-1] + np.eye(len(a), dtype=a.dtype)
+    half = np.tril(a) / 16 + np.eye(len(a), dtype=a.dtype)
+    made = {
+        "cholesky": [L.cholesky(square)],
+        "triangle": [L.triangular_solve(half, b), L.triangular_solve(half, b, True)],
+        "solve": [L.solve(a, b)],
+        "det": [*L.slogdet(a)],
+        "lu": [*L.lu(a)],
+        "qr": [*L.qr(a)],
+        "eigh": [*L.eigh(square)],
+        "svd": [*L.svd(a)],
+    }
+    return {name: [np.asarray(t) for t in results] for name, results in made.items()}
+
+
+@pytest.mark.parametrize("n", [130, 330])
+def test_errors_of_float32_are_those_of_its_arithmetic(n: int) -> None:
+    """Backward, where systems may be of any condition."""
+    a = RNG.normal(size=(n, n)).astype(np.float32)
+    b = RNG.normal(size=(n, 40)).astype(np.float32)
+    made = factors(a, b)
+    assert all(t.dtype in (np.float32, np.int32) for r in made.values() for t in r)
+    got = {name: [t.astype(np.float64) for t in r] for name, r in made.items()}
+    wide = a.astype(np.float64)
+    square = wide @ wide.T / n + np.eye(n)
+    size = np.linalg.norm(wide, 2)
+    near = 4e-7 * np.sqrt(n)  # of 1
+
+    (c,) = got["cholesky"]
+    assert np.abs(c @ c.T - square).max() < near * 4
+    x = got["triangle"][0]
+    half = np.tril(a) / 16 + np.eye(n, dtype=np.float32)
+    assert np.abs(half @ x - b).max() < near * np.abs(x).max()
+    (x,) = got["solve"]
+    assert np.abs(wide @ x - b).max() < near * size * np.abs(x).max()
+    np.testing.assert_allclose(got["det"], np.linalg.slogdet(wide), rtol=1e-4)
+    both, rows = got["lu"]
+    product = (np.tril(both, -1) + np.eye(n)) @ np.triu(both)
+    assert np.abs(product - wide[rows.astype(int)]).max() < near * size
+    q, r = got["qr"]
+    assert np.abs(q @ r - wide).max() < near * size
+    e, v = got["eigh"]
+    assert np.abs((v * e) @ v.T - square).max() < near * e.max()
+    s, u, w = got["svd"]
+    assert np.abs((u * s) @ w.T - wide).max() < near * size
+    for columns in (q, v, u, w):
+        assert np.abs(columns.T @ columns - np.eye(n)).max() < near
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_threads_change_no_bit_of_a_large_matrix(dtype: str) -> None:
+    a = RNG.normal(size=(300, 300)).astype(dtype)
+    b = RNG.normal(size=(300, 170)).astype(dtype)
+    before = ipu.num_threads()
+    try:
+        made = []
+        for threads in (1, 2, 5, 16):
+            ipu.set_num_threads(threads)
+            made.append(factors(a, b))
+    finally:
+        ipu.set_num_threads(before)
+    for other in made[1:]:
+        for name, results in made[0].items():
+            for one, two in zip(results, other[name], strict=True):
+                assert one.tobytes() == two.tobytes(), name
 
 
 def test_what_is_not_finite() -> None:

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Factors of matrices of `real`, of factors.c, which says what FORM(name), ROOT and
+ * SIZE are. Both factors are made by halves: of columns [A B], those of A first, then B
+ * by a triangular system and a product, then what is left of B (Toledo, "Locality of
+ * reference in LU decomposition with partial pivoting", 1997); and so are triangular
+ * systems. LAPACK does so down to a single column, which takes longer than the
+ * arithmetic where matrices are small: a call of BLAS takes microseconds. Loops here
+ * end it earlier. Products, and columns that do not depend on each other, are cut into
+ * tasks. */
+
+#define matrix FORM(ipu__matrix)
+
+IPU_INLINE real
+FORM(dot)(const real *x, const real *y, int n)
+{
+    real sums[SUMS] = {0};
+    real sum = 0;
+    int i = 0;
+    for (; i + SUMS <= n; i += SUMS) {
+        for (int j = 0; j < SUMS; j++) {
+            sums[j] += x[i + j] * y[i + j];
+        }
+    }
+    for (; i < n; i++) {
+        sum += x[i] * y[i];
+    }
+    for (int j = 0; n >= SUMS && j < SUMS; j++) {
+        sum += sums[j];
+    }
+    return sum;
+}
+
+static matrix
+FORM(part)(matrix m, int i, int j)
+{
+    m.at += i * m.down + j * m.across;
+    return m;
+}
+
+typedef struct FORM(product) {
+    ipu_cpu_class cpu;
+    int m;
+    int n;
+    int k;
+    matrix a;
+    matrix b;
+    matrix c;
+    bool upper;
+    int32_t parts;
+} FORM(product);
+
+static void
+FORM(subtract_part)(void *state, int32_t task, int32_t worker)
+{
+    const FORM(product) *p = state;
+    const bool by_rows = p->m > p->n;
+    const int along = by_rows ? p->m : p->n;
+    const int begin = part_begin(along, p->parts, task);
+    const int end = part_begin(along, p->parts, task + 1);
+    const int m = by_rows ? end - begin : p->upper ? end : p->m;
+    const int n = by_rows ? p->n : end - begin;
+    const matrix a = by_rows ? FORM(part)(p->a, begin, 0) : p->a;
+    const matrix b = by_rows ? p->b : FORM(part)(p->b, 0, begin);
+    const matrix c = FORM(part)(p->c, by_rows ? begin : 0, by_rows ? 0 : begin);
+    ipu__blis_product product = {
+        .m = m,
+        .n = n,
+        .k = p->k,
+        .a = a.at,
+        .a_row = a.down,
+        .a_col = a.across,
+        .b = b.at,
+        .b_row = b.down,
+        .b_col = b.across,
+        .c = c.at,
+        .c_row = c.down,
+        .c_col = c.across,
+        .wide = sizeof(real) == sizeof(double),
+        .update = IPU_BLIS_SUBTRACTS,
+    };
+    (void)worker;
+    ipu__blis_multiply(ipu__blis_context_for(m, n, p->k, p->cpu), &product);
+}
+
+/* C -= A B, [m, k] by [k, n]; `upper`: in the upper triangle, and a little below it. */
+static void
+FORM(subtract_product)(ipu__makers by, int m, int n, int k, matrix a, matrix b,
+                       matrix c, bool upper)
+{
+    FORM(product) p = {by.cpu, m, n, k, a, b, c, upper, 1};
+    p.parts = m > n ? parts_of(m, (int64_t)2 * n * k)
+                    : parts_of(n, (int64_t)(upper ? 1 : 2) * m * k);
+    ipu_pool_run(by.pool, p.parts, FORM(subtract_part), &p);
+}
+
+/* Up to `width` columns of X, which lie side by side meanwhile, row after row. */
+IPU_INLINE void
+FORM(solve_strip)(int n, int columns, int width, matrix a, bool lower, bool ones,
+                  matrix b)
+{
+    real rows[TRIANGLE_END * STRIP];
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < width; j++) {
+            rows[i * width + j] = j < columns ? b.at[i * b.down + j * b.across] : 0;
+        }
+    }
+    for (int turn = 0; turn < n; turn++) {
+        const int i = lower ? turn : n - 1 - turn;
+        const real *of_a = a.at + i * a.across;
+        real *row = rows + i * width;
+        for (int j = 0; j < width && !ones; j++) {
+            row[j] /= of_a[i * a.down];
+        }
+        for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
+            const real factor = of_a[k * a.down];
+            for (int j = 0; j < width; j++) {
+                rows[k * width + j] -= factor * row[j];
+            }
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < columns; j++) {
+            b.at[i * b.down + j * b.across] = rows[i * width + j];
+        }
+    }
+}
+
+IPU_INLINE bool
+FORM(small_cholesky)(int n, real *a, ptrdiff_t lead)
+{
+    for (int j = 0; j < n; j++) {
+        real *column = a + j * lead;
+        for (int i = 0; i < j; i++) {
+            const real *before = a + i * lead;
+            column[i] = (column[i] - FORM(dot)(before, column, i)) / before[i];
+        }
+        real square = column[j] - FORM(dot)(column, column, j);
+        if (!(square > 0)) {
+            return false;
+        }
+        column[j] = ROOT(square);
+    }
+    return true;
+}
+
+void
+FORM(ipu__exchange_rows)(int columns, real *a, int lead, const int *pivots, int begin,
+                         int end)
+{
+    for (int j = 0; j < columns; j++) {
+        real *column = a + (ptrdiff_t)j * lead;
+        for (int i = begin; i < end; i++) {
+            real x = column[i];
+            column[i] = column[pivots[i]];
+            column[pivots[i]] = x;
+        }
+    }
+}
+
+IPU_INLINE int
+FORM(largest)(const real *x, int begin, int end)
+{
+    int found = begin;
+    real most = SIZE(x[begin]);
+    for (int i = begin + 1; i < end; i++) {
+        const real size = SIZE(x[i]);
+        found = size > most ? i : found;
+        most = size > most ? size : most;
+    }
+    return found;
+}
+
+IPU_INLINE int
+FORM(small_lu)(int rows, int columns, real *a, int lead, int *pivots)
+{
+    int missing = -1;
+    for (int j = 0; j < columns && j < rows; j++) {
+        real *restrict column = a + (ptrdiff_t)j * lead;
+        pivots[j] = FORM(largest)(column, j, rows);
+        if (column[pivots[j]] == 0) {
+            missing = missing < 0 ? j : missing;
+            continue;
+        }
+        if (pivots[j] != j) {
+            FORM(ipu__exchange_rows)(columns, a, lead, pivots, j, j + 1);
+        }
+        const real pivot = column[j];
+        for (int i = j + 1; i < rows; i++) {
+            column[i] /= pivot;
+        }
+        for (int l = j + 1; l < columns; l++) {
+            real *restrict right = a + (ptrdiff_t)l * lead;
+            const real factor = right[j];
+            for (int i = j + 1; i < rows; i++) {
+                right[i] -= factor * column[i];
+            }
+        }
+    }
+    return missing;
+}
+
+/* Of each class the same statements, without contraction: the same bits. */
+#define ENDS(target, class) \
+    target static void JOIN(FORM(strip), class)(int n, int columns, matrix a, \
+                                                bool lower, bool ones, matrix b) \
+    { \
+        if (columns == 1) { /* of which a vector would be mostly empty */ \
+            FORM(solve_strip)(n, 1, 1, a, lower, ones, b); \
+        } else { \
+            FORM(solve_strip)(n, columns, STRIP, a, lower, ones, b); \
+        } \
+    } \
+    target static bool JOIN(FORM(cholesky), class)(int n, real *a, ptrdiff_t lead) \
+    { \
+        return FORM(small_cholesky)(n, a, lead); \
+    } \
+    target static int JOIN(FORM(lu), class)(int rows, int columns, real *a, int lead, \
+                                            int *pivots) \
+    { \
+        return FORM(small_lu)(rows, columns, a, lead, pivots); \
+    }
+ENDS(, base)
+#if defined(__x86_64__)
+ENDS(IPU_TARGET_AVX2, avx2)
+ENDS(IPU_TARGET_AVX512, avx512)
+#endif
+#undef ENDS
+
+/* By halves of the triangle. */
+static void
+FORM(solve_halves)(ipu__makers by, int n, int columns, matrix a, bool lower, bool ones,
+                   matrix b)
+{
+    if (n <= TRIANGLE_END || columns == 0) {
+        void (*solve)(int, int, matrix, bool, bool, matrix) =
+            FOR_CLASS(by.cpu, FORM(strip));
+        for (int j = 0; j < columns; j += STRIP) {
+            const int width = columns - j < STRIP ? columns - j : STRIP;
+            solve(n, width, a, lower, ones, FORM(part)(b, 0, j));
+        }
+        return;
+    }
+    const int half = n / 2;
+    const int rest = n - half;
+    const matrix last_a = FORM(part)(a, half, half);
+    const matrix last_b = FORM(part)(b, half, 0);
+    if (lower) {
+        FORM(solve_halves)(by, half, columns, a, lower, ones, b);
+        FORM(subtract_product)(by, rest, columns, half, FORM(part)(a, half, 0), b,
+                               last_b, false);
+        FORM(solve_halves)(by, rest, columns, last_a, lower, ones, last_b);
+    } else {
+        FORM(solve_halves)(by, rest, columns, last_a, lower, ones, last_b);
+        FORM(subtract_product)(by, half, columns, rest, FORM(part)(a, 0, half), last_b,
+                               b, false);
+        FORM(solve_halves)(by, half, columns, a, lower, ones, b);
+    }
+}
+
+/* Columns [begin, end) of a job. */
+typedef struct FORM(columns) {
+    ipu_cpu_class cpu;
+    int n;
+    int columns;
+    matrix a;
+    matrix b;
+    bool lower;
+    bool ones;
+    const int *pivots;
+    int rows;
+    int32_t parts;
+} FORM(columns);
+
+/* Where there are pivots, what elimination does on the right of A [rows, n]. */
+static void
+FORM(solve_part)(void *state, int32_t task, int32_t worker)
+{
+    const FORM(columns) *p = state;
+    const ipu__makers by = {p->cpu, NULL};
+    const int begin = part_begin(p->columns, p->parts, task);
+    const int columns = part_begin(p->columns, p->parts, task + 1) - begin;
+    const matrix b = FORM(part)(p->b, 0, begin);
+    (void)worker;
+    if (p->pivots != NULL) {
+        FORM(ipu__exchange_rows)(columns, b.at, (int)b.across, p->pivots, 0, p->n);
+    }
+    FORM(solve_halves)(by, p->n, columns, p->a, p->lower, p->ones, b);
+    if (p->rows > p->n) {
+        FORM(subtract_product)(by, p->rows - p->n, columns, p->n,
+                               FORM(part)(p->a, p->n, 0), b, FORM(part)(b, p->n, 0),
+                               false);
+    }
+}
+
+void
+FORM(ipu__solve_triangle)(ipu__makers by, int n, int columns, matrix a, bool lower,
+                          bool ones, matrix b)
+{
+    FORM(columns) p = {by.cpu, n, columns, a, b, lower, ones, NULL, 0, 1};
+    p.parts = parts_of(columns, (int64_t)n * n);
+    if (p.parts > 1) {
+        ipu_pool_run(by.pool, p.parts, FORM(solve_part), &p);
+    } else {
+        FORM(solve_halves)(by, n, columns, a, lower, ones, b);
+    }
+}
+
+bool
+FORM(ipu__cholesky)(ipu__makers by, int n, real *a, int lead)
+{
+    if (n <= CHOLESKY_END) {
+        return FOR_CLASS(by.cpu, FORM(cholesky))(n, a, lead);
+    }
+    const int half = n / 2;
+    const int rest = n - half;
+    real *above = a + (ptrdiff_t)half * lead;
+    real *last = above + half;
+    if (!FORM(ipu__cholesky)(by, half, a, lead)) {
+        return false;
+    }
+    const matrix right = {above, 1, lead};
+    const matrix turned = {above, lead, 1};
+    FORM(ipu__solve_triangle)(by, half, rest, (matrix){a, lead, 1}, true, false, right);
+    FORM(subtract_product)(by, rest, rest, half, turned, right,
+                           (matrix){last, 1, lead}, true);
+    return FORM(ipu__cholesky)(by, rest, last, lead);
+}
+
+int
+FORM(ipu__lu)(ipu__makers by, int rows, int columns, real *a, int lead, int *pivots)
+{
+    const int least = rows < columns ? rows : columns;
+    if (least <= LU_END) {
+        return FOR_CLASS(by.cpu, FORM(lu))(rows, columns, a, lead,
+                                                              pivots);
+    }
+    const int half = least / 2;
+    const int rest = columns - half;
+    real *right = a + (ptrdiff_t)half * lead;
+    const int missing = FORM(ipu__lu)(by, rows, half, a, lead, pivots);
+    FORM(columns) p = {by.cpu, half,   rest, {a, 1, lead}, {right, 1, lead}, true, true,
+                       pivots, rows, 1};
+    p.parts = parts_of(rest, (int64_t)2 * rows * half);
+    ipu_pool_run(by.pool, p.parts, FORM(solve_part), &p);
+    const int missing_right =
+        FORM(ipu__lu)(by, rows - half, rest, right + half, lead, pivots + half);
+    for (int i = half; i < least; i++) {
+        pivots[i] += half;
+    }
+    FORM(ipu__exchange_rows)(half, a, lead, pivots, half, least);
+    return missing >= 0 || missing_right < 0 ? missing : missing_right + half;
+}
+
+#undef real
+#undef FORM
+#undef ROOT
+#undef SIZE
+#undef matrix
