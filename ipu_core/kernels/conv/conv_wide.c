@@ -244,7 +244,7 @@ multiply(const wide_plan *plan, matrix a, matrix b, matrix c, int64_t m, int64_t
     }
     ipu__blis_product product = {
         m,     n,     k,    a.at,  a.row, a.col, b.at,
-        b.row, b.col, c.at, c.row, c.col, true,  adds ? IPU_BLIS_ADDS : IPU_BLIS_SETS};
+        b.row, b.col, c.at, c.row, c.col, true,  1.0,   adds ? 1.0 : 0.0};
     if (k > 0) {
         ipu__blis_multiply(plan->context, &product);
     }

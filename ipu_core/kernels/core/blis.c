@@ -148,14 +148,14 @@ ipu__blis_multiply(ipu__blis_context context, const ipu__blis_product *product)
     settle_strides(p->m, p->n, &c_row, &c_column);
     bli_rntm_set_num_threads(1, &runtime);
     if (p->wide) {
-        double alpha = p->update == IPU_BLIS_SUBTRACTS ? -1.0 : 1.0;
-        double beta = p->update == IPU_BLIS_SETS ? 0.0 : 1.0;
+        double alpha = p->alpha;
+        double beta = p->beta;
         bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, p->m, p->n, p->k, &alpha, a,
                      a_row, a_column, b, b_row, b_column, &beta, p->c, c_row, c_column,
                      cntx, &runtime);
     } else {
-        float alpha = p->update == IPU_BLIS_SUBTRACTS ? -1.0f : 1.0f;
-        float beta = p->update == IPU_BLIS_SETS ? 0.0f : 1.0f;
+        float alpha = (float)p->alpha;
+        float beta = (float)p->beta;
         bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, p->m, p->n, p->k, &alpha, a,
                      a_row, a_column, b, b_row, b_column, &beta, p->c, c_row, c_column,
                      cntx, &runtime);

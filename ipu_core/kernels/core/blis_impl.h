@@ -16,13 +16,7 @@ typedef enum ipu__blis_context {
     IPU_BLIS_CONTEXT_COUNT
 } ipu__blis_context;
 
-typedef enum ipu__blis_update {
-    IPU_BLIS_SETS,     /* C = A B */
-    IPU_BLIS_ADDS,     /* C += A B */
-    IPU_BLIS_SUBTRACTS /* C -= A B */
-} ipu__blis_update;
-
-/* Of A[m,k], B[k,n] and C[m,n]. Strides in elements. */
+/* C[m,n] = beta C + alpha A[m,k] B[k,n]. Strides in elements. */
 typedef struct ipu__blis_product {
     int64_t m;
     int64_t n;
@@ -37,7 +31,8 @@ typedef struct ipu__blis_product {
     int64_t c_row;
     int64_t c_col;
     bool wide; /* float64 */
-    ipu__blis_update update;
+    double alpha;
+    double beta; /* 0: C is not read */
 } ipu__blis_product;
 
 const char *ipu__blis_name(ipu__blis_context context);

@@ -81,6 +81,7 @@ tile_task(void *state, int32_t task, int32_t worker)
         .c_row = plan->n,
         .c_col = 1,
         .wide = call->wide,
+        .alpha = 1.0,
     };
     (void)worker;
     if (plan->k > 0) {

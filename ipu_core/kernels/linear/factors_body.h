@@ -38,32 +38,27 @@ FORM(part)(matrix m, int i, int j)
     return m;
 }
 
-typedef struct FORM(product) {
+typedef struct FORM(parts) {
+    const FORM(ipu__product) *product;
     ipu_cpu_class cpu;
-    int m;
-    int n;
-    int k;
-    matrix a;
-    matrix b;
-    matrix c;
-    bool upper;
     int32_t parts;
-} FORM(product);
+} FORM(parts);
 
 static void
-FORM(subtract_part)(void *state, int32_t task, int32_t worker)
+FORM(multiply_part)(void *state, int32_t task, int32_t worker)
 {
-    const FORM(product) *p = state;
+    const FORM(parts) *job = state;
+    const FORM(ipu__product) *p = job->product;
     const bool by_rows = p->m > p->n;
     const int along = by_rows ? p->m : p->n;
-    const int begin = part_begin(along, p->parts, task);
-    const int end = part_begin(along, p->parts, task + 1);
+    const int begin = ipu__part_begin(along, job->parts, task);
+    const int end = ipu__part_begin(along, job->parts, task + 1);
     const int m = by_rows ? end - begin : p->upper ? end : p->m;
     const int n = by_rows ? p->n : end - begin;
     const matrix a = by_rows ? FORM(part)(p->a, begin, 0) : p->a;
     const matrix b = by_rows ? p->b : FORM(part)(p->b, 0, begin);
     const matrix c = FORM(part)(p->c, by_rows ? begin : 0, by_rows ? 0 : begin);
-    ipu__blis_product product = {
+    const ipu__blis_product product = {
         .m = m,
         .n = n,
         .k = p->k,
@@ -77,21 +72,29 @@ FORM(subtract_part)(void *state, int32_t task, int32_t worker)
         .c_row = c.down,
         .c_col = c.across,
         .wide = sizeof(real) == sizeof(double),
-        .update = IPU_BLIS_SUBTRACTS,
+        .alpha = (double)p->alpha,
+        .beta = (double)p->beta,
     };
     (void)worker;
-    ipu__blis_multiply(ipu__blis_context_for(m, n, p->k, p->cpu), &product);
+    ipu__blis_multiply(ipu__blis_context_for(m, n, p->k, job->cpu), &product);
 }
 
-/* C -= A B, [m, k] by [k, n]; `upper`: in the upper triangle, and a little below it. */
+void
+FORM(ipu__multiply)(ipu__makers by, const FORM(ipu__product) *p)
+{
+    FORM(parts) job = {p, by.cpu, 1};
+    job.parts = p->m > p->n
+                    ? ipu__parts_of(p->m, (int64_t)2 * p->n * p->k)
+                    : ipu__parts_of(p->n, (int64_t)(p->upper ? 1 : 2) * p->m * p->k);
+    ipu_pool_run(by.pool, job.parts, FORM(multiply_part), &job);
+}
+
+/* C -= A B */
 static void
 FORM(subtract_product)(ipu__makers by, int m, int n, int k, matrix a, matrix b,
-                       matrix c, bool upper)
+                       matrix c)
 {
-    FORM(product) p = {by.cpu, m, n, k, a, b, c, upper, 1};
-    p.parts = m > n ? parts_of(m, (int64_t)2 * n * k)
-                    : parts_of(n, (int64_t)(upper ? 1 : 2) * m * k);
-    ipu_pool_run(by.pool, p.parts, FORM(subtract_part), &p);
+    FORM(ipu__multiply)(by, &(FORM(ipu__product)){m, n, k, -1, 1, a, b, c, false});
 }
 
 /* Up to `width` columns of X, which lie side by side meanwhile, row after row. */
@@ -202,8 +205,8 @@ FORM(small_lu)(int rows, int columns, real *a, int lead, int *pivots)
 
 /* Of each class the same statements, without contraction: the same bits. */
 #define ENDS(target, class) \
-    target static void JOIN(FORM(strip), class)(int n, int columns, matrix a, \
-                                                bool lower, bool ones, matrix b) \
+    target static void IPU__JOIN(FORM(strip), class)(int n, int columns, matrix a, \
+                                                     bool lower, bool ones, matrix b) \
     { \
         if (columns == 1) { /* of which a vector would be mostly empty */ \
             FORM(solve_strip)(n, 1, 1, a, lower, ones, b); \
@@ -211,12 +214,13 @@ FORM(small_lu)(int rows, int columns, real *a, int lead, int *pivots)
             FORM(solve_strip)(n, columns, STRIP, a, lower, ones, b); \
         } \
     } \
-    target static bool JOIN(FORM(cholesky), class)(int n, real *a, ptrdiff_t lead) \
+    target static bool IPU__JOIN(FORM(cholesky), class)(int n, real *a, \
+                                                        ptrdiff_t lead) \
     { \
         return FORM(small_cholesky)(n, a, lead); \
     } \
-    target static int JOIN(FORM(lu), class)(int rows, int columns, real *a, int lead, \
-                                            int *pivots) \
+    target static int IPU__JOIN(FORM(lu), class)(int rows, int columns, real *a, \
+                                                 int lead, int *pivots) \
     { \
         return FORM(small_lu)(rows, columns, a, lead, pivots); \
     }
@@ -234,7 +238,7 @@ FORM(solve_halves)(ipu__makers by, int n, int columns, matrix a, bool lower, boo
 {
     if (n <= TRIANGLE_END || columns == 0) {
         void (*solve)(int, int, matrix, bool, bool, matrix) =
-            FOR_CLASS(by.cpu, FORM(strip));
+            IPU__FOR_CLASS(by.cpu, FORM(strip));
         for (int j = 0; j < columns; j += STRIP) {
             const int width = columns - j < STRIP ? columns - j : STRIP;
             solve(n, width, a, lower, ones, FORM(part)(b, 0, j));
@@ -248,12 +252,12 @@ FORM(solve_halves)(ipu__makers by, int n, int columns, matrix a, bool lower, boo
     if (lower) {
         FORM(solve_halves)(by, half, columns, a, lower, ones, b);
         FORM(subtract_product)(by, rest, columns, half, FORM(part)(a, half, 0), b,
-                               last_b, false);
+                               last_b);
         FORM(solve_halves)(by, rest, columns, last_a, lower, ones, last_b);
     } else {
         FORM(solve_halves)(by, rest, columns, last_a, lower, ones, last_b);
         FORM(subtract_product)(by, half, columns, rest, FORM(part)(a, 0, half), last_b,
-                               b, false);
+                               b);
         FORM(solve_halves)(by, half, columns, a, lower, ones, b);
     }
 }
@@ -278,8 +282,8 @@ FORM(solve_part)(void *state, int32_t task, int32_t worker)
 {
     const FORM(columns) *p = state;
     const ipu__makers by = {p->cpu, NULL};
-    const int begin = part_begin(p->columns, p->parts, task);
-    const int columns = part_begin(p->columns, p->parts, task + 1) - begin;
+    const int begin = ipu__part_begin(p->columns, p->parts, task);
+    const int columns = ipu__part_begin(p->columns, p->parts, task + 1) - begin;
     const matrix b = FORM(part)(p->b, 0, begin);
     (void)worker;
     if (p->pivots != NULL) {
@@ -288,8 +292,7 @@ FORM(solve_part)(void *state, int32_t task, int32_t worker)
     FORM(solve_halves)(by, p->n, columns, p->a, p->lower, p->ones, b);
     if (p->rows > p->n) {
         FORM(subtract_product)(by, p->rows - p->n, columns, p->n,
-                               FORM(part)(p->a, p->n, 0), b, FORM(part)(b, p->n, 0),
-                               false);
+                               FORM(part)(p->a, p->n, 0), b, FORM(part)(b, p->n, 0));
     }
 }
 
@@ -298,7 +301,7 @@ FORM(ipu__solve_triangle)(ipu__makers by, int n, int columns, matrix a, bool low
                           bool ones, matrix b)
 {
     FORM(columns) p = {by.cpu, n, columns, a, b, lower, ones, NULL, 0, 1};
-    p.parts = parts_of(columns, (int64_t)n * n);
+    p.parts = ipu__parts_of(columns, (int64_t)n * n);
     if (p.parts > 1) {
         ipu_pool_run(by.pool, p.parts, FORM(solve_part), &p);
     } else {
@@ -310,7 +313,7 @@ bool
 FORM(ipu__cholesky)(ipu__makers by, int n, real *a, int lead)
 {
     if (n <= CHOLESKY_END) {
-        return FOR_CLASS(by.cpu, FORM(cholesky))(n, a, lead);
+        return IPU__FOR_CLASS(by.cpu, FORM(cholesky))(n, a, lead);
     }
     const int half = n / 2;
     const int rest = n - half;
@@ -322,8 +325,8 @@ FORM(ipu__cholesky)(ipu__makers by, int n, real *a, int lead)
     const matrix right = {above, 1, lead};
     const matrix turned = {above, lead, 1};
     FORM(ipu__solve_triangle)(by, half, rest, (matrix){a, lead, 1}, true, false, right);
-    FORM(subtract_product)(by, rest, rest, half, turned, right,
-                           (matrix){last, 1, lead}, true);
+    FORM(ipu__multiply)(by, &(FORM(ipu__product)){rest, rest, half, -1, 1, turned,
+                                                  right, {last, 1, lead}, true});
     return FORM(ipu__cholesky)(by, rest, last, lead);
 }
 
@@ -332,7 +335,7 @@ FORM(ipu__lu)(ipu__makers by, int rows, int columns, real *a, int lead, int *piv
 {
     const int least = rows < columns ? rows : columns;
     if (least <= LU_END) {
-        return FOR_CLASS(by.cpu, FORM(lu))(rows, columns, a, lead,
+        return IPU__FOR_CLASS(by.cpu, FORM(lu))(rows, columns, a, lead,
                                                               pivots);
     }
     const int half = least / 2;
@@ -341,7 +344,7 @@ FORM(ipu__lu)(ipu__makers by, int rows, int columns, real *a, int lead, int *piv
     const int missing = FORM(ipu__lu)(by, rows, half, a, lead, pivots);
     FORM(columns) p = {by.cpu, half,   rest, {a, 1, lead}, {right, 1, lead}, true, true,
                        pivots, rows, 1};
-    p.parts = parts_of(rest, (int64_t)2 * rows * half);
+    p.parts = ipu__parts_of(rest, (int64_t)2 * rows * half);
     ipu_pool_run(by.pool, p.parts, FORM(solve_part), &p);
     const int missing_right =
         FORM(ipu__lu)(by, rows - half, rest, right + half, lead, pivots + half);

@@ -17,6 +17,7 @@
 #include "kernels/core/blis_impl.h"
 #include "kernels/linear/factors.h"
 #include "kernels/linear/lapack.h"
+#include "kernels/linear/lapack_parts.h"
 
 /* Matrix 0 of the call is [rows, columns], of a system matrix 1 is [rows, right]. In
  * the workspace: the matrix, `numbers` more of its type, `work` of LAPACK's own,
@@ -41,8 +42,6 @@ typedef struct linear_plan {
 } linear_plan;
 
 enum {
-    /* at a time: as many lines of a page's size apart stay in a cache */
-    TURNED_ROWS = 8,
     LINE_BYTES = 64,
     /* rows that are as many apart share a few places in a cache */
     PERIOD_BYTES = 512,
@@ -81,11 +80,28 @@ typedef struct linear_job {
 typedef ipu_status make_fn(const linear_job *job, int64_t batch);
 
 /* The first `rows` rows of a matrix to where they are `to_lead` apart; of one with
- * columns of `lead` where they are `turned`. */
+ * columns of `lead` where they are `turned`: then tiles of whole lines, so that no line
+ * is gone from a cache before all of it was used. */
 #define COPY(real, type) \
+    IPU_INLINE void turn_##type(const real *from, int64_t lead, real *to, \
+                                int64_t to_lead, int64_t rows, int64_t columns) \
+    { \
+        real tile[LINE_BYTES / sizeof(real)][LINE_BYTES / sizeof(real)]; \
+        for (int64_t j = 0; j < columns; j++) { \
+            for (int64_t i = 0; i < rows; i++) { \
+                tile[i][j] = from[j * lead + i]; \
+            } \
+        } \
+        for (int64_t i = 0; i < rows; i++) { \
+            for (int64_t j = 0; j < columns; j++) { \
+                to[i * to_lead + j] = tile[i][j]; \
+            } \
+        } \
+    } \
     static void copy_##type(const real *from, int64_t lead, real *to, int64_t to_lead, \
                             int64_t rows, int64_t columns, bool turned) \
     { \
+        const int64_t side = LINE_BYTES / sizeof(real); \
         if (!turned && lead == columns && to_lead == columns) { \
             columns *= rows; \
             rows = rows > 0 ? 1 : 0; \
@@ -95,11 +111,16 @@ typedef ipu_status make_fn(const linear_job *job, int64_t batch);
                 to[i * to_lead + j] = from[i * lead + j]; \
             } \
         } \
-        for (int64_t i = 0; turned && i < rows; i += TURNED_ROWS) { \
-            const int64_t end = ipu__min(i + TURNED_ROWS, rows); \
-            for (int64_t j = 0; j < columns; j++) { \
-                for (int64_t k = i; k < end; k++) { \
-                    to[k * to_lead + j] = from[j * lead + k]; \
+        for (int64_t i = 0; turned && i < rows; i += side) { \
+            for (int64_t j = 0; j < columns; j += side) { \
+                const int64_t height = ipu__min(rows - i, side); \
+                const int64_t width = ipu__min(columns - j, side); \
+                const real *source = from + j * lead + i; \
+                real *target = to + i * to_lead + j; \
+                if (height == side && width == side) { \
+                    turn_##type(source, lead, target, to_lead, side, side); \
+                } else { \
+                    turn_##type(source, lead, target, to_lead, height, width); \
                 } \
             } \
         } \
@@ -198,6 +219,7 @@ make_parts(void *state, int64_t begin, int64_t end, void *room)
     ipu_ctx_init(&ctx, run->job.call->ctx->allocator);
     const linear_job job = job_in(&run->job, &ctx, room);
     int64_t batch = ipu__share_of(job.plan.batches, run->parts, begin);
+    ipu__lapack_made_by(&job.by);
     const int64_t stop = ipu__share_of(job.plan.batches, run->parts, end);
     while (batch < stop && run->make(&job, batch) == IPU_OK) {
         batch++;
@@ -206,6 +228,7 @@ make_parts(void *state, int64_t begin, int64_t end, void *room)
     while (batch < stop && batch < failed &&
            !atomic_compare_exchange_weak(&run->failed, &failed, batch)) {
     }
+    ipu__lapack_made_by(NULL);
     ipu_ctx_clear(&ctx);
 }
 
