@@ -10,13 +10,14 @@
  * Threads take blocks of channels, and runs of patches. A run goes through the bands of y
  * one by one, adding to its 16 matrices; chains end after IPU_SUM_BLOCK patches. When all
  * are there, the matrices of the runs are added up, one after another, and transformed
- * back. Bands and runs follow from the shape, so bits do not depend on threads; and where
- * a block of channels ends, no sum does. */
+ * back. Bands and runs follow from the shape, so bits do not depend on threads. Blocks,
+ * of which many threads get smaller ones, change no sum: transforms are made again for
+ * each of them. */
 #include "kernels/conv/conv_run_impl.h"
 
 enum {
     BAND_PIXELS = 256,
-    BLOCK_CHANNELS = 64, /* at most: the matrices of a block stay in a cache */
+    MOST_CHANNELS = 64, /* of a block, whose matrices stay in a cache */
     LEAST_PATCHES = 32,  /* to pay for what follows the products */
     USUAL_PARTS = 4, /* runs, of each block of channels */
     MOST_PARTS = 16,
@@ -27,22 +28,30 @@ enum {
     POSITIONS = 9
 };
 
+/* Blocks of channels of x and of y. */
+typedef struct channel_cut {
+    int64_t in; /* channels of a block */
+    int64_t out;
+    int64_t in_blocks; /* of a group */
+    int64_t out_blocks;
+    int64_t blocks; /* of all groups */
+    int64_t matrix; /* floats: of a product of a block, and of all of a run */
+    int64_t run;
+} channel_cut;
+
 typedef struct filter_plan {
     ipu__conv_geometry g;
-    int64_t inner; /* channels of a group of x and of y, ... */
+    int64_t inner; /* channels of a group of x and of y */
     int64_t outer;
-    int64_t in_block; /* ... of a block of them, ... */
-    int64_t out_block;
-    int64_t in_blocks; /* ... and how many blocks there are */
-    int64_t out_blocks;
+    channel_cut usual;
+    channel_cut fine; /* for many threads */
     int64_t bands;
     int64_t runs;
     int64_t leaf; /* bands of a chain */
     bool plain;   /* y is read where it lies */
     /* floats in the workspace, ... */
     int64_t wide;   /* the result of float16 */
-    int64_t matrix; /* a product of a block */
-    int64_t run;    /* all of a run's */
+    int64_t totals; /* of all runs */
     /* ... and in each part's scratch */
     int64_t source;
     int64_t temporary;
@@ -54,6 +63,7 @@ typedef struct filter_plan {
 
 typedef struct filter_call {
     const filter_plan *plan;
+    const channel_cut *cut;
     const void *x;
     const void *y;
     float *result;
@@ -84,7 +94,7 @@ static int64_t
 scratch_floats(const filter_plan *plan)
 {
     return plan->source + plan->temporary + plan->pixels +
-           MATRICES * (plan->patch_step + plan->quad_step + plan->matrix) +
+           MATRICES * (plan->patch_step + plan->quad_step + plan->usual.matrix) +
            10 * plan->places;
 }
 
@@ -97,27 +107,23 @@ cut_scratch(const filter_plan *plan, float *scratch)
     s.patches = s.pixels + plan->pixels;
     s.quads = s.patches + MATRICES * plan->patch_step;
     s.chains = s.quads + MATRICES * plan->quad_step;
-    s.at = (void *)(s.chains + MATRICES * plan->matrix);
+    s.at = (void *)(s.chains + MATRICES * plan->usual.matrix);
     s.to = s.at + plan->places;
     return s;
 }
 
-static int64_t
-blocks_of(const filter_plan *plan)
-{
-    return plan->g.c.groups * plan->in_blocks * plan->out_blocks;
-}
-
 static channel_block
-block_of(const filter_plan *plan, int64_t i)
+block_of(const filter_call *call, int64_t i)
 {
-    const int64_t in = i / plan->out_blocks % plan->in_blocks * plan->in_block;
-    const int64_t out = i % plan->out_blocks * plan->out_block;
-    return (channel_block){.group = i / plan->out_blocks / plan->in_blocks,
+    const filter_plan *plan = call->plan;
+    const channel_cut *cut = call->cut;
+    const int64_t in = i / cut->out_blocks % cut->in_blocks * cut->in;
+    const int64_t out = i % cut->out_blocks * cut->out;
+    return (channel_block){.group = i / cut->out_blocks / cut->in_blocks,
                            .in = in,
-                           .in_count = ipu__min(plan->inner - in, plan->in_block),
+                           .in_count = ipu__min(plan->inner - in, cut->in),
                            .out = out,
-                           .out_count = ipu__min(plan->outer - out, plan->out_block)};
+                           .out_count = ipu__min(plan->outer - out, cut->out)};
 }
 
 /* --- a band ------------------------------------------------------------------------- */
@@ -182,8 +188,9 @@ make_band(const filter_call *call, const channel_block *block, const ipu__band *
     static const int64_t here = 0;
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
+    const int64_t matrix = call->cut->matrix;
     const int64_t tiles = ipu__ceil_div(block->in_count, g->tiles->rows);
-    ipu__filter_rows rows[BLOCK_CHANNELS];
+    ipu__filter_rows rows[MOST_CHANNELS];
     for (int64_t i = 0; i < tiles; i++) {
         const int64_t row = ipu__share_of(block->in_count, tiles, i);
         const int64_t end = ipu__share_of(block->in_count, tiles, i + 1);
@@ -216,14 +223,14 @@ make_band(const filter_call *call, const channel_block *block, const ipu__band *
             .step = block->in_count,
             .panels = s->quads + i * plan->quad_step,
             .panel_rows = count,
-            .result = chains + i * plan->matrix,
-            .result_row = plan->out_block,
+            .result = chains + i * matrix,
+            .result_row = call->cut->out,
             .columns = block->out_count,
-            .chains = {.more = more, .totals = totals + i * plan->matrix},
+            .chains = {.more = more, .totals = totals + i * matrix},
         };
         if (is_last && chains != totals) {
             product.chains.adds = 1;
-            product.chains.to = totals + i * plan->matrix;
+            product.chains.to = totals + i * matrix;
         }
         g->tiles->filter(&product);
     }
@@ -242,11 +249,11 @@ make_parts(void *state, int64_t first, int64_t end, void *scratch)
     for (int64_t part = first; part < end; part++) {
         const int64_t run = part % plan->runs;
         const int64_t own = part / plan->runs;
-        const channel_block block = block_of(plan, own);
+        const channel_block block = block_of(call, own);
         const int64_t begin = ipu__share_of(plan->bands, plan->runs, run);
         const int64_t bands = ipu__share_of(plan->bands, plan->runs, run + 1) - begin;
-        float *totals =
-            call->totals + run * plan->run + own * MATRICES * plan->matrix;
+        float *totals = call->totals + run * call->cut->run +
+                        own * MATRICES * call->cut->matrix;
         for (int64_t i = 0; i < bands; i++) {
             const ipu__band band = ipu__band_of(g, 0, planes, begin + i);
             make_band(call, &block, &band, i % plan->leaf > 0,
@@ -262,20 +269,20 @@ make_rows(void *state, int64_t begin, int64_t end)
 {
     const filter_call *call = state;
     const filter_plan *plan = call->plan;
+    const channel_cut *cut = call->cut;
     const ipu_convolution *c = &plan->g.c;
     for (int64_t i = begin; i < end; i++) {
-        const channel_block block = block_of(plan, i / plan->in_block);
-        const int64_t row = i % plan->in_block;
+        const channel_block block = block_of(call, i / cut->in);
+        const int64_t row = i % cut->in;
         if (row >= block.in_count) {
             continue;
         }
         plan->g.tiles->winograd_sums(&(ipu__filter_sums){
-            .totals = call->totals +
-                      i / plan->in_block * MATRICES * plan->matrix +
-                      row * plan->out_block,
+            .totals = call->totals + i / cut->in * MATRICES * cut->matrix +
+                      row * cut->out,
             .runs = plan->runs,
-            .run_step = plan->run,
-            .step = plan->matrix,
+            .run_step = cut->run,
+            .step = cut->matrix,
             .columns = block.out_count,
             .result = call->result + (block.in + row) * c->filters +
                       block.group * plan->outer + block.out,
@@ -287,19 +294,23 @@ make_rows(void *state, int64_t begin, int64_t end)
 static ipu_status
 run_filter(const ipu_kernel_call *call)
 {
-    enum { ROWS_OF_TASK = 4 };
+    enum { ROWS_OF_TASK = 2, PARTS_PER_THREAD = 2 };
     const filter_plan *plan = call->spec->prepared;
+    const int64_t hands = ipu_pool_hands(call->pool);
+    const bool is_fine =
+        hands > 1 && plan->usual.blocks * plan->runs < PARTS_PER_THREAD * hands;
+    const channel_cut *cut = is_fine ? &plan->fine : &plan->usual;
     float *wide = call->workspace;
     filter_call job = {.plan = plan,
+                       .cut = cut,
                        .x = call->inputs[0],
                        .y = call->inputs[1],
                        .result = plan->wide > 0 ? wide : call->outputs[0],
                        .totals = wide + plan->wide};
-    ipu__share_out(call->pool, blocks_of(plan) * plan->runs, make_parts, &job,
-                   job.totals + plan->runs * plan->run,
+    ipu__share_out(call->pool, cut->blocks * plan->runs, make_parts, &job,
+                   job.totals + plan->totals,
                    (size_t)scratch_floats(plan) * sizeof(float));
-    ipu__run_items(call->pool, blocks_of(plan) * plan->in_block, ROWS_OF_TASK,
-                   make_rows, &job);
+    ipu__run_items(call->pool, cut->blocks * cut->in, ROWS_OF_TASK, make_rows, &job);
     if (plan->wide > 0) {
         ipu__floats_to_halves(call->outputs[0], wide,
                               POSITIONS * plan->g.c.depth * plan->g.c.filters,
@@ -325,13 +336,26 @@ ipu__winograd_serves_filter(const ipu__conv_geometry *g)
            patches_of(g) >= LEAST_PATCHES;
 }
 
-/* Equal blocks of at most BLOCK_CHANNELS, whole lines but the last one. */
+/* Equal blocks of at most `most` channels, whole lines but the last one. */
 static int64_t
-block_channels(int64_t channels)
+block_channels(int64_t channels, int64_t most)
 {
     enum { LINE = 16 };
-    const int64_t blocks = ipu__ceil_div(channels, BLOCK_CHANNELS);
+    const int64_t blocks = ipu__ceil_div(channels, most);
     return ipu__ceil_div(ipu__ceil_div(channels, blocks), LINE) * LINE;
+}
+
+static channel_cut
+cut_of(const filter_plan *plan, int64_t most_in, int64_t most_out)
+{
+    channel_cut cut = {.in = block_channels(plan->inner, most_in),
+                       .out = block_channels(plan->outer, most_out)};
+    cut.in_blocks = ipu__ceil_div(plan->inner, cut.in);
+    cut.out_blocks = ipu__ceil_div(plan->outer, cut.out);
+    cut.blocks = plan->g.c.groups * cut.in_blocks * cut.out_blocks;
+    cut.matrix = cut.in * cut.out;
+    cut.run = cut.blocks * MATRICES * cut.matrix;
+    return cut;
 }
 
 static void
@@ -339,12 +363,13 @@ prepare_runs(filter_plan *plan)
 {
     const ipu__bands *b = &plan->g.bands;
     const int64_t patches = b->planes * (b->rows / 2) * (b->columns / 2);
-    const int64_t blocks = blocks_of(plan);
+    const int64_t blocks = plan->usual.blocks;
     const int64_t usual = ipu__min(plan->bands, ipu__ceil_div(USUAL_PARTS, blocks));
     const int64_t most = ipu__min(ipu__ceil_div(MOST_PARTS, blocks),
-                                  ipu__max(RUNS_FLOATS / plan->run, 1));
+                                  ipu__max(RUNS_FLOATS / plan->usual.run, 1));
     plan->leaf = ipu__max(IPU_SUM_BLOCK / patches, 1);
     plan->runs = ipu__min(ipu__max(plan->bands / BANDS_OF_RUN, usual), most);
+    plan->totals = plan->runs * ipu__max(plan->usual.run, plan->fine.run);
 }
 
 static void
@@ -354,18 +379,17 @@ prepare_scratch(filter_plan *plan)
     const ipu__bands *b = &g->bands;
     const int64_t pixels = b->planes * b->rows * b->columns;
     const int64_t width = g->tiles->columns;
-    int64_t temporary = ipu__source_temporary(g, plan->in_block);
-    plan->source =
-        ipu__whole_lines(b->planes * ipu__band_pitch(g, plan->in_block).plane);
+    const channel_cut *cut = &plan->usual;
+    int64_t temporary = ipu__source_temporary(g, cut->in);
+    plan->source = ipu__whole_lines(b->planes * ipu__band_pitch(g, cut->in).plane);
     if (!plan->plain) {
         plan->pixels = ipu__whole_lines(pixels * g->c.filters);
         temporary = ipu__max(temporary, pixels * g->c.filters);
     }
     plan->temporary = ipu__whole_lines(temporary);
-    plan->patch_step = ipu__whole_lines(pixels / 4 * plan->in_block) + APART;
-    plan->quad_step = ipu__whole_lines(ipu__ceil_div(plan->out_block, width) * width *
-                                       (pixels / 4)) +
-                      APART;
+    plan->patch_step = ipu__whole_lines(pixels / 4 * cut->in) + APART;
+    plan->quad_step =
+        ipu__whole_lines(ipu__ceil_div(cut->out, width) * width * (pixels / 4)) + APART;
     plan->places = ipu__whole_lines(pixels / 4);
 }
 
@@ -379,15 +403,11 @@ ipu__winograd_filter_prepare(const ipu__preparation *p, const ipu__conv_geometry
     plan->g = *g;
     plan->inner = c->depth;
     plan->outer = c->filters / c->groups;
-    plan->in_block = block_channels(plan->inner);
-    plan->out_block = block_channels(plan->outer);
-    plan->in_blocks = ipu__ceil_div(plan->inner, plan->in_block);
-    plan->out_blocks = ipu__ceil_div(plan->outer, plan->out_block);
-    ipu__conv_cut(&plan->g, plan->in_block, BAND_PIXELS, 2);
+    plan->usual = cut_of(plan, MOST_CHANNELS, MOST_CHANNELS);
+    plan->fine = cut_of(plan, MOST_CHANNELS / 4, MOST_CHANNELS / 2);
+    ipu__conv_cut(&plan->g, plan->usual.in, BAND_PIXELS, 2);
     plan->bands = ipu__band_count(&plan->g, g->source.images * g->lines[0].results);
     plan->plain = g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first;
-    plan->matrix = plan->in_block * plan->out_block;
-    plan->run = blocks_of(plan) * MATRICES * plan->matrix;
     if (g->result.dtype == IPU_DTYPE_FLOAT16) {
         plan->wide = ipu__whole_lines(POSITIONS * c->depth * c->filters);
     }
@@ -396,8 +416,8 @@ ipu__winograd_filter_prepare(const ipu__preparation *p, const ipu__conv_geometry
     spec->run = run_filter;
     spec->kernel_name = g->tiles->winograd_name;
     spec->workspace_bytes =
-        (size_t)(plan->wide + plan->runs * plan->run) * sizeof(float) +
-        ipu__share_bytes(blocks_of(plan) * plan->runs,
+        (size_t)(plan->wide + plan->totals) * sizeof(float) +
+        ipu__share_bytes(plan->fine.blocks * plan->runs,
                          (size_t)scratch_floats(plan) * sizeof(float));
     return IPU_OK;
 }
