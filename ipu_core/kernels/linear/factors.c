@@ -9,7 +9,7 @@
 
 enum {
     TRIANGLE_END = 16,
-    STRIP = 8, /* columns; a page's size apart, more of them leave a cache */
+    STRIP_BYTES = 64,
     CHOLESKY_END = 24,
     LU_END = 16,
     SUMS = 8 /* side by side in a long one */

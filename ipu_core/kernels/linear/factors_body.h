@@ -97,34 +97,55 @@ FORM(subtract_product)(ipu__makers by, int m, int n, int k, matrix a, matrix b,
     FORM(ipu__multiply)(by, &(FORM(ipu__product)){m, n, k, -1, 1, a, b, c, false});
 }
 
-/* Up to `width` columns of X, which lie side by side meanwhile, row after row. */
+/* A column of X. */
 IPU_INLINE void
-FORM(solve_strip)(int n, int columns, int width, matrix a, bool lower, bool ones,
-                  matrix b)
+FORM(solve_column)(int n, matrix a, bool lower, bool ones, matrix b)
 {
-    real rows[TRIANGLE_END * STRIP];
+    real x[TRIANGLE_END];
     for (int i = 0; i < n; i++) {
-        for (int j = 0; j < width; j++) {
-            rows[i * width + j] = j < columns ? b.at[i * b.down + j * b.across] : 0;
+        x[i] = b.at[i * b.down];
+    }
+    for (int turn = 0; turn < n; turn++) {
+        const int i = lower ? turn : n - 1 - turn;
+        const real *of_a = a.at + i * a.across;
+        x[i] = ones ? x[i] : x[i] / of_a[i * a.down];
+        for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
+            x[k] -= of_a[k * a.down] * x[i];
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        b.at[i * b.down] = x[i];
+    }
+}
+
+/* As many as a vector has lanes, or less. */
+IPU_INLINE void
+FORM(solve_strip)(int n, int columns, matrix a, bool lower, bool ones, matrix b)
+{
+    typedef real row __attribute__((vector_size(STRIP_BYTES)));
+    union {
+        row row;
+        real numbers[STRIP_BYTES / sizeof(real)];
+    } rows[TRIANGLE_END];
+    memset(rows, 0, (size_t)n * sizeof *rows);
+    for (int j = 0; j < columns; j++) {
+        for (int i = 0; i < n; i++) {
+            rows[i].numbers[j] = b.at[i * b.down + j * b.across];
         }
     }
     for (int turn = 0; turn < n; turn++) {
         const int i = lower ? turn : n - 1 - turn;
         const real *of_a = a.at + i * a.across;
-        real *row = rows + i * width;
-        for (int j = 0; j < width && !ones; j++) {
-            row[j] /= of_a[i * a.down];
+        if (!ones) {
+            rows[i].row /= of_a[i * a.down];
         }
         for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
-            const real factor = of_a[k * a.down];
-            for (int j = 0; j < width; j++) {
-                rows[k * width + j] -= factor * row[j];
-            }
+            rows[k].row -= of_a[k * a.down] * rows[i].row;
         }
     }
-    for (int i = 0; i < n; i++) {
-        for (int j = 0; j < columns; j++) {
-            b.at[i * b.down + j * b.across] = rows[i * width + j];
+    for (int j = 0; j < columns; j++) {
+        for (int i = 0; i < n; i++) {
+            b.at[i * b.down + j * b.across] = rows[i].numbers[j];
         }
     }
 }
@@ -209,9 +230,9 @@ FORM(small_lu)(int rows, int columns, real *a, int lead, int *pivots)
                                                      bool lower, bool ones, matrix b) \
     { \
         if (columns == 1) { /* of which a vector would be mostly empty */ \
-            FORM(solve_strip)(n, 1, 1, a, lower, ones, b); \
+            FORM(solve_column)(n, a, lower, ones, b); \
         } else { \
-            FORM(solve_strip)(n, columns, STRIP, a, lower, ones, b); \
+            FORM(solve_strip)(n, columns, a, lower, ones, b); \
         } \
     } \
     target static bool IPU__JOIN(FORM(cholesky), class)(int n, real *a, \
@@ -239,8 +260,9 @@ FORM(solve_halves)(ipu__makers by, int n, int columns, matrix a, bool lower, boo
     if (n <= TRIANGLE_END || columns == 0) {
         void (*solve)(int, int, matrix, bool, bool, matrix) =
             IPU__FOR_CLASS(by.cpu, FORM(strip));
-        for (int j = 0; j < columns; j += STRIP) {
-            const int width = columns - j < STRIP ? columns - j : STRIP;
+        const int strip = STRIP_BYTES / sizeof(real);
+        for (int j = 0; j < columns; j += strip) {
+            const int width = columns - j < strip ? columns - j : strip;
             solve(n, width, a, lower, ones, FORM(part)(b, 0, j));
         }
         return;

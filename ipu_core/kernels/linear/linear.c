@@ -80,22 +80,20 @@ typedef struct linear_job {
 typedef ipu_status make_fn(const linear_job *job, int64_t batch);
 
 /* The first `rows` rows of a matrix to where they are `to_lead` apart; of one with
- * columns of `lead` where they are `turned`: then tiles of whole lines, so that no line
- * is gone from a cache before all of it was used. */
+ * columns of `lead` where they are `turned`: then by tiles of whole lines, so that no
+ * line is gone from a cache before all of it was used. */
 #define COPY(real, type) \
-    IPU_INLINE void turn_##type(const real *from, int64_t lead, real *to, \
-                                int64_t to_lead, int64_t rows, int64_t columns) \
+    static void turn_##type(const real *from, int64_t lead, real *to, int64_t to_lead) \
     { \
-        real tile[LINE_BYTES / sizeof(real)][LINE_BYTES / sizeof(real)]; \
-        for (int64_t j = 0; j < columns; j++) { \
-            for (int64_t i = 0; i < rows; i++) { \
+        enum { SIDE = LINE_BYTES / sizeof(real) }; \
+        real tile[SIDE][SIDE]; \
+        for (int64_t j = 0; j < SIDE; j++) { \
+            for (int64_t i = 0; i < SIDE; i++) { \
                 tile[i][j] = from[j * lead + i]; \
             } \
         } \
-        for (int64_t i = 0; i < rows; i++) { \
-            for (int64_t j = 0; j < columns; j++) { \
-                to[i * to_lead + j] = tile[i][j]; \
-            } \
+        for (int64_t i = 0; i < SIDE; i++) { \
+            memcpy(to + i * to_lead, tile[i], sizeof tile[i]); \
         } \
     } \
     static void copy_##type(const real *from, int64_t lead, real *to, int64_t to_lead, \
@@ -112,15 +110,13 @@ typedef ipu_status make_fn(const linear_job *job, int64_t batch);
             } \
         } \
         for (int64_t i = 0; turned && i < rows; i += side) { \
-            for (int64_t j = 0; j < columns; j += side) { \
-                const int64_t height = ipu__min(rows - i, side); \
-                const int64_t width = ipu__min(columns - j, side); \
-                const real *source = from + j * lead + i; \
-                real *target = to + i * to_lead + j; \
-                if (height == side && width == side) { \
-                    turn_##type(source, lead, target, to_lead, side, side); \
-                } else { \
-                    turn_##type(source, lead, target, to_lead, height, width); \
+            int64_t j = 0; \
+            for (; i + side <= rows && j + side <= columns; j += side) { \
+                turn_##type(from + j * lead + i, lead, to + i * to_lead + j, to_lead); \
+            } \
+            for (; j < columns; j++) { \
+                for (int64_t k = i; k < ipu__min(i + side, rows); k++) { \
+                    to[k * to_lead + j] = from[j * lead + k]; \
                 } \
             } \
         } \
