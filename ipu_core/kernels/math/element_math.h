@@ -65,17 +65,16 @@ ipu__with_sign_f32(float magnitude, float x)
                            (ipu__float_bits(x) & 0x80000000u));
 }
 
-/* To float with the last bit set where bits are lost ("round to odd"): a further
- * rounding to a narrower type is then as good as one. */
+/* To float with the last bit set where bits are lost ("round to odd"): a rounding to a
+ * half is then as good as one. Below the normal floats, where halves are 0, to the
+ * nearest. */
 IPU_INLINE float
 ipu__float_to_odd(double x)
 {
-    float nearest = (float)x;
-    double back = (double)nearest;
-    uint32_t bits = ipu__float_bits(nearest);
-    uint32_t size = bits & 0x7fffffffu;
-    uint32_t odd = (bits - (__builtin_fabs(back) > __builtin_fabs(x))) | 1u;
-    return ipu__bits_float(back != x && size < 0x7f800000u ? odd : bits);
+    const uint64_t lost = 0x1fffffff;
+    uint64_t bits = ipu__double_bits(x);
+    bits |= (bits & lost) + lost; /* sets the last bit that stays */
+    return (float)ipu__bits_double(bits & ~lost);
 }
 
 /* a * b + c, rounded once. Where the target has no instruction for it a loop cannot

@@ -19,6 +19,7 @@
 
 enum {
     LANES = 32,
+    ROWS = 4,    /* that strips join at a time */
     WIDE = 1024, /* halves of a strip that are widened at a time */
     SIDE = 4     /* chunks of few columns that do not wait for each other */
 };
@@ -74,34 +75,18 @@ enum {
 
 /* LANES halves as floats. */
 IPU_INLINE void
-widen_generic(float wide[LANES], const uint16_t *x)
+widen(float wide[LANES], const uint16_t *x)
 {
     for (int32_t j = 0; j < LANES; j++) {
         wide[j] = ipu_float16_to_float(x[j]);
     }
 }
 
-#if defined(__x86_64__)
-IPU_TARGET_AVX2 IPU_INLINE void
-widen_avx2(float wide[LANES], const uint16_t *x)
-{
-    for (int32_t j = 0; j < LANES; j += 8) {
-        __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)(x + j));
-        _mm256_storeu_ps(wide + j, _mm256_cvtph_ps(halves));
-    }
-}
-#else
-#define widen_avx2 widen_generic
-#endif
-
 /* How a block of elements is read: as `block`, of the same type, or widened. */
 #define AS_IT_IS(element, block, x) const element *block = (x)
-#define WIDENED_generic(element, block, x) \
+#define WIDENED(element, block, x) \
     float block[LANES]; \
-    widen_generic(block, x)
-#define WIDENED_avx2(element, block, x) \
-    float block[LANES]; \
-    widen_avx2(block, x)
+    widen(block, x)
 
 /* filler: an element that changes nothing. What is left of a row is read with what comes
  * after it, where that may be read: what is copied byte by byte is late for vectors. */
@@ -169,8 +154,9 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         memcpy(total, column[0], (size_t)rows * sizeof *total); \
     }
 
-/* Both kinds of rows for AVX2, of elements of 4 and 8 bytes, lane by lane as above: gcc
- * keeps arrays of numbers in memory from loop to loop, those of vectors in registers. */
+/* Rows and strips for AVX2, of accumulators of 4 and 8 bytes, lane by lane as above:
+ * gcc keeps arrays of numbers in memory from loop to loop, those of vectors in
+ * registers. */
 #if defined(__x86_64__)
 #define VECTOR_PLUS_32(a, b) ((a) + (b))
 #define VECTOR_PLUS_64(a, b) ((a) + (b))
@@ -206,90 +192,166 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define LANE_64 _mm256_setr_epi64x(0, 1, 2, 3)
 #define ALL_32(n) _mm256_set1_epi32((int32_t)(n))
 #define ALL_64(n) _mm256_set1_epi64x(n)
-#define MASKED_32(x, mask) _mm256_maskload_epi32((const int *)(const void *)(x), mask)
-#define MASKED_64(x, mask) \
-    _mm256_maskload_epi64((const long long *)(const void *)(x), mask)
+
+/* A vector of accumulators is made of elements as wide as they are, of floats, or of
+ * halves. `some`: of the first n, and anything. */
+#define OPENED(form, value) \
+    IPU_TARGET_AVX2 IPU_INLINE __m256i opened_##form(const void *x) \
+    { \
+        return value; \
+    }
+#define SOME(form, value) \
+    IPU_TARGET_AVX2 IPU_INLINE __m256i some_##form(const void *x, int64_t n) \
+    { \
+        return value; \
+    }
+OPENED(32, _mm256_loadu_si256(x))
+OPENED(64, _mm256_loadu_si256(x))
+OPENED(float_64, _mm256_castpd_si256(_mm256_cvtps_pd(_mm_loadu_ps(x))))
+OPENED(half_32, _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(x))))
+OPENED(half_64, _mm256_castpd_si256(_mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64(x)))))
+SOME(32, _mm256_maskload_epi32(x, _mm256_cmpgt_epi32(ALL_32(n), LANE_32)))
+SOME(64, _mm256_maskload_epi64(x, _mm256_cmpgt_epi64(ALL_64(n), LANE_64)))
+SOME(float_64,
+     _mm256_castpd_si256(_mm256_cvtps_pd(_mm_maskload_ps(
+         x, _mm_cmpgt_epi32(_mm_set1_epi32((int32_t)n), _mm_setr_epi32(0, 1, 2, 3))))))
+
+/* LANES elements at x, of which n count and `readable` may be read, as a block of what
+ * `opened` takes. */
+#define BLOCK_AS_IT_IS(element, block, x, n, readable) const element *block = (x)
+#define BLOCK_WIDENED(element, block, x, n, readable) \
+    float block[LANES]; \
+    element rest_##block[LANES] = {0}; \
+    if ((readable) < LANES) { /* copied byte by byte it is late */ \
+        memcpy(rest_##block, x, (size_t)(n) * sizeof(element)); \
+    } \
+    widen_avx2(block, (readable) < LANES ? rest_##block : (x))
+IPU_TARGET_AVX2 IPU_INLINE void
+widen_avx2(float wide[LANES], const uint16_t *x)
+{
+    for (int32_t j = 0; j < LANES; j += 8) {
+        __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)(x + j));
+        _mm256_storeu_ps(wide + j, _mm256_cvtph_ps(halves));
+    }
+}
 
 #define HALVE_VECTORS(count, width, step) \
     for (int32_t k = 0; 2 * (width) <= (count) && k < (width); k++) { \
         lane[k] = step(lane[k], lane[k + (width)]); \
     }
-#define ROWS_OF_VECTORS(name, target, type, bits, first, plain, step) \
-    typedef type vector_##name __attribute__((vector_size(32))); \
+#define ROW_OF_VECTORS(name, target, acc, element, bits, form, first, step, BLOCK) \
+    typedef acc vector_##name __attribute__((vector_size(32))); \
+    enum { EACH_##name = 32 / sizeof(acc) }; \
     /* the first n lanes from x, among `nothing` */ \
-    target IPU_INLINE vector_##name some_##name(const type *x, int64_t n, \
-                                                         vector_##name nothing) \
+    target IPU_INLINE vector_##name among_##name(const void *x, int64_t n, \
+                                                 vector_##name nothing) \
     { \
         const __m256i mask = _mm256_cmpgt_epi##bits(ALL_##bits(n), LANE_##bits); \
-        return PICK(mask, (vector_##name)MASKED_##bits(x, mask), nothing); \
+        return PICK(mask, some_##form(x, n), nothing); \
     } \
-    target IPU_INLINE type joined_##name(vector_##name *lane, int32_t count) \
+    target IPU_INLINE acc joined_##name(vector_##name *lane, int32_t count) \
     { \
         HALVE_VECTORS(count, 4, step) \
         HALVE_VECTORS(count, 2, step) \
         HALVE_VECTORS(count, 1, step) \
         lane[0] = step(lane[0], (vector_##name)SWAPPED_4(lane[0])); \
         lane[0] = step(lane[0], (vector_##name)SWAPPED_2(lane[0])); \
-        if (sizeof(type) == 4) { \
+        if (sizeof(acc) == 4) { \
             lane[0] = step(lane[0], (vector_##name)SWAPPED_1(lane[0])); \
         } \
         return lane[0][0]; \
     } \
-    target static void row_##name(void *accumulator, const void *elements, \
-                                           int64_t n, int64_t readable) \
+    target static void row_##name(void *accumulator, const void *elements, int64_t n, \
+                                  int64_t readable) \
     { \
-        enum { EACH = 32 / sizeof(type), COUNT = LANES / EACH }; \
-        const type *x = elements; \
+        enum { EACH = EACH_##name, COUNT = LANES / EACH }; \
+        const element *x = elements; \
         const vector_##name nothing = \
-            (vector_##name){0} + NOT_CONSTANT(first, type, n); \
+            (vector_##name){0} + NOT_CONSTANT(first, acc, n); \
         vector_##name lane[COUNT]; \
-        (void)readable; \
         for (int32_t k = 0; k < COUNT; k++) { \
             lane[k] = nothing; \
         } \
-        for (; n >= LANES; n -= LANES, x += LANES) { \
+        for (; n >= LANES; n -= LANES, readable -= LANES, x += LANES) { \
+            BLOCK(element, block, x, LANES, LANES); \
             for (int32_t k = 0; k < COUNT; k++) { \
-                vector_##name more; \
-                memcpy(&more, x + k * EACH, sizeof more); \
-                lane[k] = step(lane[k], more); \
+                const __m256i more = opened_##form(block + k * EACH); \
+                lane[k] = step(lane[k], (vector_##name)more); \
             } \
         } \
-        for (int32_t k = 0; k < COUNT; k++) { \
-            const int64_t left = n - k * EACH; \
-            if (left > 0) { \
-                lane[k] = step(lane[k], some_##name(x + k * EACH, left, nothing)); \
+        if (n > 0) { \
+            BLOCK(element, block, x, n, readable); \
+            for (int32_t k = 0; k < COUNT && k * EACH < n; k++) { \
+                lane[k] = step(lane[k], among_##name(block + k * EACH, n - k * EACH, \
+                                                     nothing)); \
             } \
         } \
-        *(type *)accumulator = joined_##name(lane, COUNT); \
-    } \
-    target IPU_INLINE void side_##name(type *total, const type *x, \
-                                                int64_t rows, int64_t n, \
-                                                int32_t count) \
+        (void)readable; \
+        *(acc *)accumulator = joined_##name(lane, COUNT); \
+    }
+#define SHORT_ROWS_OF_VECTORS(name, target, acc, element, first, step) \
+    target IPU_INLINE void side_##name(acc *total, const element *x, int64_t rows, \
+                                       int64_t n, int32_t count) \
     { \
-        enum { EACH = 32 / sizeof(type) }; \
-        const vector_##name nothing = (vector_##name){0} + (type)(first); \
+        enum { EACH = EACH_##name }; \
+        const vector_##name nothing = (vector_##name){0} + (acc)(first); \
         for (int64_t i = 0; i < rows; i++, x += n) { \
             vector_##name lane[IPU_FOLD_SHORT / EACH]; \
             for (int32_t k = 0; k < count; k++) { \
-                lane[k] = some_##name(x + k * EACH, n - k * EACH, nothing); \
+                lane[k] = among_##name(x + k * EACH, n - k * EACH, nothing); \
             } \
             lane[0] = step(nothing, lane[0]); /* no -0 */ \
             total[i] = joined_##name(lane, count); \
         } \
     } \
     target static void short_##name(void *accumulators, const void *elements, \
-                                             int64_t rows, int64_t n) \
+                                    int64_t rows, int64_t n) \
     { \
-        enum { EACH = 32 / sizeof(type) }; \
+        enum { EACH = EACH_##name }; \
         if (n <= EACH) { \
             side_##name(accumulators, elements, rows, n, 1); \
         } else { \
             side_##name(accumulators, elements, rows, n, IPU_FOLD_SHORT / EACH); \
         } \
     }
-#else
-#define ROWS_OF_VECTORS(name, target, type, bits, first, plain, step) \
-    ROWS(name, target, type, type, LANES, first, plain)
+/* Accumulators are read and written once for `rows` rows, a constant. The last of n, at
+ * least a vector, are made first, since some of them may be among those before. */
+#define ROWS_AT_ONCE(name, target, acc, element, form, step) \
+    target IPU_INLINE vector_##name down_##name(const acc *total, const element *x, \
+                                                int64_t stride, int32_t rows) \
+    { \
+        vector_##name a; \
+        memcpy(&a, total, sizeof a); \
+        for (int32_t i = 0; i < rows; i++) { \
+            a = step(a, (vector_##name)opened_##form(x + i * stride)); \
+        } \
+        return a; \
+    } \
+    target IPU_INLINE void at_once_##name(acc *total, const element *x, int64_t n, \
+                                          int64_t stride, int32_t rows) \
+    { \
+        const int64_t end = n - EACH_##name; \
+        const vector_##name last = down_##name(total + end, x + end, stride, rows); \
+        for (int64_t j = 0; j < end; j += EACH_##name) { \
+            const vector_##name a = down_##name(total + j, x + j, stride, rows); \
+            memcpy(total + j, &a, sizeof a); \
+        } \
+        memcpy(total + end, &last, sizeof last); \
+    } \
+    target static void wide_##name(acc *total, const element *x, int64_t n, \
+                                   int64_t rows, int64_t stride) \
+    { \
+        for (; rows >= ROWS; rows -= ROWS, x += ROWS * stride) { \
+            at_once_##name(total, x, n, stride, ROWS); \
+        } \
+        if (rows == 3) { \
+            at_once_##name(total, x, n, stride, 3); \
+        } else if (rows == 2) { \
+            at_once_##name(total, x, n, stride, 2); \
+        } else if (rows == 1) { \
+            at_once_##name(total, x, n, stride, 1); \
+        } \
+    }
 #endif
 
 /* A strip of so few columns stays in registers, of `side` chunks at a time. */
@@ -317,8 +379,19 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define ROWS(name, target, acc, element, lanes, first, step) \
     SHORT_ROWS(name, target, acc, element, first, step) \
     ROW(name, target, acc, element, lanes, first, first, step, AS_IT_IS)
-#define STRIPS(name, target, acc, element, first, step) \
+/* `columns`: joins the rows of a chunk, of `least` columns or more. */
+#define STRIPS(name, target, acc, element, first, step, least, columns) \
     ACCUMULATORS(name, target, acc, first, step) \
+    target static void chunk_##name(acc *total, const element *x, int64_t n, \
+                                    int64_t rows, int64_t stride) \
+    { \
+        for (int64_t i = 0; i < rows; i++, x += stride) { \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                total[j] = (acc)step(total[j], (acc)x[j]); \
+            } \
+        } \
+    } \
     target static void strip_##name(void *accumulators, const void *elements, \
                                     int64_t n, int64_t rows, int64_t stride, \
                                     int64_t chunks) \
@@ -333,21 +406,53 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         default: \
             break; \
         } \
-        for (int64_t c = 0; c < chunks; c++, total += n) { \
-            for (int64_t i = 0; i < rows; i++, x += stride) { \
-                IPU_INDEPENDENT \
-                for (int64_t j = 0; j < n; j++) { \
-                    total[j] = (acc)step(total[j], (acc)x[j]); \
-                } \
+        for (int64_t c = 0; c < chunks; c++, total += n, x += rows * stride) { \
+            (n >= (least) ? columns : chunk_##name)(total, x, n, rows, stride); \
+        } \
+    }
+#define PLAIN(name, target, acc, element, lanes, first, step) \
+    ROWS(name, target, acc, element, lanes, first, step) \
+    STRIPS(name, target, acc, element, first, step, 0, chunk_##name)
+#if defined(__x86_64__)
+#define VECTORS(name, target, acc, element, bits, form, first, plain, step) \
+    ROW_OF_VECTORS(name, target, acc, element, bits, form, first, step, \
+                   BLOCK_AS_IT_IS) \
+    SHORT_ROWS_OF_VECTORS(name, target, acc, element, first, step) \
+    ROWS_AT_ONCE(name, target, acc, element, form, step) \
+    STRIPS(name, target, acc, element, first, plain, EACH_##name, wide_##name)
+#else
+#define VECTORS(name, target, acc, element, bits, form, first, plain, step) \
+    PLAIN(name, target, acc, element, LANES, first, plain)
+#endif
+
+/* Of halves. In strips those of narrow rows are widened some at a time: rows that
+ * follow each other, or some chunks of them. */
+#define HALVES_PLAIN(op, set, target, acc, first, filler, step) \
+    ROW(op##_f16_##set, target, acc, uint16_t, LANES, first, filler, step, WIDENED) \
+    target static void wide_##op##_f16_##set(acc *total, const uint16_t *x, int64_t n, \
+                                             int64_t rows, int64_t stride) \
+    { \
+        float wide[WIDE]; \
+        for (int64_t i = 0; i < rows; i++, x += stride) { \
+            for (int64_t some, j = 0; j < n; j += some) { \
+                some = ipu__min(n - j, WIDE); \
+                ipu__halves_to_floats(wide, x + j, some, IPU_CPU_GENERIC); \
+                chunk_##op##_f32_##set(total + j, wide, some, 1, some); \
             } \
         } \
     }
-
-/* Narrow rows side by side are widened some at a time, or some chunks of them. */
-#define HALF_FOLD(op, target, set, cpu, acc, first, filler, step) \
+#if defined(__x86_64__)
+#define HALVES_OF_VECTORS(op, set, target, acc, form, bits, first, filler, step) \
+    ROW_OF_VECTORS(op##_f16_##set, target, acc, uint16_t, bits, form, first, \
+                   VECTOR_##step##_##bits, BLOCK_WIDENED) \
+    ROWS_AT_ONCE(op##_f16_##set, target, acc, uint16_t, half_##bits, \
+                 VECTOR_##step##_##bits)
+#else
+#define HALVES_OF_VECTORS(op, set, target, acc, form, bits, first, filler, step) \
+    HALVES_PLAIN(op, set, target, acc, first, filler, step)
+#endif
+#define HALVES_WIDENED(op, target, set, cpu, acc, first, step) \
     ACCUMULATORS(op##_f16_##set, target, acc, first, step) \
-    ROW(op##_f16_##set, target, acc, uint16_t, LANES, first, filler, step, \
-        WIDENED_##set) \
     target static void short_##op##_f16_##set(void *accumulators, \
                                               const void *elements, int64_t rows, \
                                               int64_t n) \
@@ -356,33 +461,6 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         ipu__halves_to_floats(wide, elements, rows * n, cpu); \
         short_##op##_f32_##set(accumulators, wide, rows, n); \
     } \
-    target static void chunk_##op##_f16_##set(acc *total, const uint16_t *x, \
-                                              int64_t n, int64_t rows, int64_t stride) \
-    { \
-        const int64_t most = n < LANES && stride == n ? WIDE / n : 1; \
-        for (int64_t some, i = 0; i < rows; i += some, x += some * stride) { \
-            int64_t j = 0; \
-            float wide[WIDE]; \
-            some = ipu__min(rows - i, most); \
-            for (; j + LANES <= n; j += LANES) { \
-                WIDENED_##set(uint16_t, block, x + j); \
-                for (int32_t k = 0; k < LANES; k++) { \
-                    total[j + k] = (acc)step(total[j + k], (acc)block[k]); \
-                } \
-            } \
-            if (some > 1) { \
-                ipu__halves_to_floats(wide, x, some * n, cpu); \
-                strip_##op##_f32_##set(total, wide, n, some, n, 1); \
-            } else if (j < n) { \
-                uint16_t rest[LANES] = {0}; \
-                memcpy(rest, x + j, (size_t)(n - j) * sizeof *x); \
-                WIDENED_##set(uint16_t, block, rest); \
-                for (int32_t k = 0; k < n - j; k++) { \
-                    total[j + k] = (acc)step(total[j + k], (acc)block[k]); \
-                } \
-            } \
-        } \
-    } \
     target static void strip_##op##_f16_##set(void *accumulators, \
                                               const void *elements, int64_t n, \
                                               int64_t rows, int64_t stride, \
@@ -390,67 +468,65 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     { \
         const uint16_t *x = elements; \
         acc *total = accumulators; \
-        const int64_t most = stride == n ? WIDE / (rows * n) : 1; \
+        const int64_t most = stride == n ? WIDE / n : 1; \
+        float wide[WIDE]; \
         for (int64_t some; chunks > 0; chunks -= some) { \
-            some = ipu__min(chunks, most); \
-            if (some > 1) { \
-                float wide[WIDE]; \
-                ipu__halves_to_floats(wide, x, some * rows * n, cpu); \
-                strip_##op##_f32_##set(total, wide, n, rows, n, some); \
-            } else { \
-                some = 1; \
-                chunk_##op##_f16_##set(total, x, n, rows, stride); \
+            some = ipu__max(1, ipu__min(chunks, most / rows)); \
+            for (int64_t k, i = 0; n < LANES && i < rows; i += k) { \
+                k = ipu__min(rows - i, most); \
+                ipu__halves_to_floats(wide, x + i * stride, some * k * n, cpu); \
+                strip_##op##_f32_##set(total, wide, n, k, n, some); \
+            } \
+            for (int64_t c = 0; n >= LANES && c < some; c++) { \
+                wide_##op##_f16_##set(total + c * n, x + c * rows * stride, n, rows, \
+                                      stride); \
             } \
             x += some * rows * stride; \
             total += some * n; \
         } \
     }
 
-#define BOTH_STRIPS(name, acc, element, first, step) \
-    STRIPS(name##_generic, , acc, element, first, step) \
-    STRIPS(name##_avx2, IPU_TARGET_AVX2, acc, element, first, step)
 #define BOTH_SETS(name, acc, element, lanes, first, step) \
-    ROWS(name##_generic, , acc, element, lanes, first, step) \
-    ROWS(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step) \
-    BOTH_STRIPS(name, acc, element, first, step)
+    PLAIN(name##_generic, , acc, element, lanes, first, step) \
+    PLAIN(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step)
+#define BOTH_SETS_OF_VECTORS(name, acc, element, bits, form, first, step) \
+    PLAIN(name##_generic, , acc, element, LANES, first, step) \
+    VECTORS(name##_avx2, IPU_TARGET_AVX2, acc, element, bits, form, first, step, \
+            VECTOR_##step##_##bits)
 /* of elements of 4 and 8 bytes */
 #define BOTH_SETS_32(name, type, first, step) \
-    BOTH_SETS_OF_VECTORS(name, type, 32, first, step)
+    BOTH_SETS_OF_VECTORS(name, type, type, 32, 32, first, step)
 #define BOTH_SETS_64(name, type, first, step) \
-    BOTH_SETS_OF_VECTORS(name, type, 64, first, step)
+    BOTH_SETS_OF_VECTORS(name, type, type, 64, 64, first, step)
 #define BOTH_SETS_8(name, type, first, step) \
     BOTH_SETS(name, type, type, IPU_FOLD_LANES(type), first, step)
 #define BOTH_SETS_16 BOTH_SETS_8
-#define BOTH_SETS_OF_VECTORS(name, type, bits, first, step) \
-    ROWS(name##_generic, , type, type, LANES, first, step) \
-    ROWS_OF_VECTORS(name##_avx2, IPU_TARGET_AVX2, type, bits, first, step, \
-                    VECTOR_##step##_##bits) \
-    BOTH_STRIPS(name, type, type, first, step)
-#define BOTH_SETS_HALF(op, acc, first, filler, step) \
-    HALF_FOLD(op, , generic, IPU_CPU_GENERIC, acc, first, filler, step) \
-    HALF_FOLD(op, IPU_TARGET_AVX2, avx2, IPU_CPU_AVX2, acc, first, filler, step)
+#define BOTH_SETS_HALF(op, acc, form, bits, first, filler, step) \
+    HALVES_PLAIN(op, generic, , acc, first, filler, step) \
+    HALVES_WIDENED(op, , generic, IPU_CPU_GENERIC, acc, first, step) \
+    HALVES_OF_VECTORS(op, avx2, IPU_TARGET_AVX2, acc, form, bits, first, filler, step) \
+    HALVES_WIDENED(op, IPU_TARGET_AVX2, avx2, IPU_CPU_AVX2, acc, first, step)
 
 /* AVX-512 has extremes of 64 bits */
 #define WIDE_SETS_8(name, type, first, step)
 #define WIDE_SETS_16(name, type, first, step)
 #define WIDE_SETS_32(name, type, first, step)
 #define WIDE_SETS_64(name, type, first, step) \
-    ROWS_OF_VECTORS(name##_avx512, IPU_TARGET_AVX512, type, 64, first, step, \
-                    WIDE_##step) \
-    STRIPS(name##_avx512, IPU_TARGET_AVX512, type, type, first, step)
+    VECTORS(name##_avx512, IPU_TARGET_AVX512, type, type, 64, 64, first, step, \
+            WIDE_##step)
 
 BOTH_SETS_32(sum_f32, float, 0.0f, PLUS)
 BOTH_SETS_64(sum_f64, double, 0.0, PLUS)
-BOTH_SETS_HALF(sum, float, 0.0f, 0, PLUS)
-BOTH_SETS(prod_f32, double, float, LANES, 1.0, TIMES)
+BOTH_SETS_HALF(sum, float, 32, 32, 0.0f, 0, PLUS)
+BOTH_SETS_OF_VECTORS(prod_f32, double, float, 64, float_64, 1.0, TIMES)
 BOTH_SETS_64(prod_f64, double, 1.0, TIMES)
-BOTH_SETS_HALF(prod, double, 1.0, 0x3c00, TIMES)
+BOTH_SETS_HALF(prod, double, float_64, 64, 1.0, 0x3c00, TIMES)
 BOTH_SETS_32(max_f32, float, -INFINITY, LARGER)
 BOTH_SETS_64(max_f64, double, -INFINITY, LARGER)
-BOTH_SETS_HALF(max, float, -INFINITY, 0xfc00, LARGER)
+BOTH_SETS_HALF(max, float, 32, 32, -INFINITY, 0xfc00, LARGER)
 BOTH_SETS_32(min_f32, float, INFINITY, SMALLER)
 BOTH_SETS_64(min_f64, double, INFINITY, SMALLER)
-BOTH_SETS_HALF(min, float, INFINITY, 0x7c00, SMALLER)
+BOTH_SETS_HALF(min, float, 32, 32, INFINITY, 0x7c00, SMALLER)
 #define WRAPPING(NAME, suffix, type, bits, ...) \
     BOTH_SETS_##bits(sum_##bits, type, 0, PLUS) \
     BOTH_SETS(prod_##bits, type, type, IPU_FOLD_LANES(type), 1, TIMES_UNSIGNED)
@@ -469,9 +545,9 @@ BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
 /* --- from accumulators to results ------------------------------------------------- */
 
 /* `value`: of accumulator a, and of `count`. */
-#define FINISH(name, out, acc, value) \
-    static void finish_##name(void *results, const void *accumulators, int64_t n, \
-                              int64_t count) \
+#define FINISH(name, target, out, acc, value) \
+    target static void finish_##name(void *results, const void *accumulators, \
+                                     int64_t n, int64_t count) \
     { \
         out *result = results; \
         const acc *total = accumulators; \
@@ -482,16 +558,17 @@ BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
             result[j] = (out)(value); \
         } \
     }
-FINISH(truth, uint8_t, uint8_t, a != 0)
-FINISH(narrow, float, double, a)
-FINISH(mean_f32, float, float, a / (float)count)
-FINISH(mean_f64, double, double, a / (double)count)
+FINISH(truth, , uint8_t, uint8_t, a != 0)
+FINISH(narrow_generic, , float, double, a)
+FINISH(narrow_avx2, IPU_TARGET_AVX2, float, double, a)
+FINISH(mean_f32, , float, float, a / (float)count)
+FINISH(mean_f64, , double, double, a / (double)count)
 /* of nothing: 0 */
 #define WHOLE(type) ((type)a / (type)(count == 0 ? 1 : count))
 #define SIGNED(NAME, suffix, type, ...) \
-    FINISH(mean_##suffix, type, uint64_t, WHOLE(int64_t))
+    FINISH(mean_##suffix, , type, uint64_t, WHOLE(int64_t))
 #define UNSIGNED(NAME, suffix, type, bits, ...) \
-    FINISH(mean_##suffix, type, uint64_t, WHOLE(uint64_t))
+    FINISH(mean_##suffix, , type, uint64_t, WHOLE(uint64_t))
 IPU_SIGNED_LIST(SIGNED)
 IPU_UNSIGNED_LIST(UNSIGNED)
 
@@ -536,8 +613,8 @@ BOTH_FINISH(odd_half, double, ipu__float_to_odd(a))
     {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc), \
      FORM(name##_avx512, finish, acc)}
 #define OF(dtype, name, finish, acc) [IPU_DTYPE_##dtype] = FORMS(name, finish, acc),
-#define OF_HALVES(name, finish, acc) \
-    [IPU_DTYPE_FLOAT16] = {FORM(name##_generic, finish##_generic, acc), \
+#define OF_NARROWED(dtype, name, finish, acc) \
+    [IPU_DTYPE_##dtype] = {FORM(name##_generic, finish##_generic, acc), \
                            FORM(name##_avx2, finish##_avx2, acc), \
                            FORM(name##_avx2, finish##_avx2, acc)},
 #define SUM_OF(NAME, suffix, type, bits, ...) OF(NAME, sum_##bits, same, type)
@@ -552,23 +629,23 @@ enum { CLASSES = IPU_CPU_AVX512 + 1 };
 typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][CLASSES];
 
 static fold_table sums = {OF(FLOAT32, sum_f32, same, float)
-                          OF_HALVES(sum_f16, half, float)
+                          OF_NARROWED(FLOAT16, sum_f16, half, float)
                           OF(FLOAT64, sum_f64, same, double)
                           IPU_INTEGER_LIST(SUM_OF)};
 static fold_table means = {OF(FLOAT32, sum_f32, mean_f32, float)
-                           OF_HALVES(sum_f16, mean_half, float)
+                           OF_NARROWED(FLOAT16, sum_f16, mean_half, float)
                            OF(FLOAT64, sum_f64, mean_f64, double)
                            IPU_INTEGER_LIST(MEAN_OF)};
-static fold_table products = {OF(FLOAT32, prod_f32, narrow, double)
-                              OF_HALVES(prod_f16, odd_half, double)
+static fold_table products = {OF_NARROWED(FLOAT32, prod_f32, narrow, double)
+                              OF_NARROWED(FLOAT16, prod_f16, odd_half, double)
                               OF(FLOAT64, prod_f64, same, double)
                               IPU_INTEGER_LIST(PRODUCT_OF)};
 static fold_table maxima = {OF(FLOAT32, max_f32, same, float)
-                            OF_HALVES(max_f16, half, float)
+                            OF_NARROWED(FLOAT16, max_f16, half, float)
                             OF(FLOAT64, max_f64, same, double)
                             IPU_INTEGER_LIST(MAXIMUM_OF)};
 static fold_table minima = {OF(FLOAT32, min_f32, same, float)
-                            OF_HALVES(min_f16, half, float)
+                            OF_NARROWED(FLOAT16, min_f16, half, float)
                             OF(FLOAT64, min_f64, same, double)
                             IPU_INTEGER_LIST(MINIMUM_OF)};
 static const ipu__fold any_of[CLASSES] = FORMS(any_u8, truth, uint8_t);
