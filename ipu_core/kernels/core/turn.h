@@ -35,7 +35,35 @@ ipu__turn_8x8(const float *in, int64_t in_row, float *out, int64_t out_row)
     }
 }
 
-/* The same of bytes, by the base instruction set. */
+/* The same of halves and of bytes, by the base instruction set. */
+IPU_INLINE void
+ipu__turn_8x8_halves(const uint16_t *in, int64_t in_row, uint16_t *out, int64_t out_row)
+{
+    __m128i r[8];
+    __m128i t[8];
+    for (int i = 0; i < 8; i++) {
+        r[i] = _mm_loadu_si128((const __m128i *)(const void *)(in + i * in_row));
+    }
+    for (int i = 0; i < 8; i += 2) { /* columns of two rows, then of four */
+        t[i] = _mm_unpacklo_epi16(r[i], r[i + 1]);
+        t[i + 1] = _mm_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        r[i] = _mm_unpacklo_epi32(t[i], t[i + 2]);
+        r[i + 1] = _mm_unpackhi_epi32(t[i], t[i + 2]);
+        r[i + 2] = _mm_unpacklo_epi32(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm_unpackhi_epi32(t[i + 1], t[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        __m128i both[2] = {_mm_unpacklo_epi64(r[i], r[i + 4]),
+                           _mm_unpackhi_epi64(r[i], r[i + 4])};
+        for (int k = 0; k < 2; k++) {
+            _mm_storeu_si128((__m128i *)(void *)out, both[k]);
+            out += out_row;
+        }
+    }
+}
+
 IPU_INLINE void
 ipu__turn_8x8_bytes(const char *in, int64_t in_row, char *out, int64_t out_row)
 {

@@ -16,12 +16,14 @@
 enum {
     TASK_ELEMENTS = 16384,
     TILE = 16,
-    LARGE_TILE = 64,       /* of 4 bytes, where a tensor is larger than the caches */
+    LARGE_TILE = 64,         /* of 4 bytes, where a tensor is larger than the caches */
     LARGE_BYTES = 8 << 20,
-    CORNER = 8,            /* elements each way that registers hold */
+    CORNER = 8,              /* elements each way that registers hold */
     VECTOR_BYTES = 32,
-    SHORT_RUN_BYTES = 1024 /* longer ones by the C library */
+    SHORT_RUN_BYTES = 1024   /* longer ones by the C library */
 };
+
+typedef void turn_fn(void *to, int64_t to_row, const void *from, int64_t from_column);
 
 /* One strided copy, prepared. Operand 0 is read, operand 1 is written. */
 typedef struct copy_plan {
@@ -33,6 +35,7 @@ typedef struct copy_plan {
     int64_t per_task; /* iterations of the outermost loops */
     int64_t outer;    /* iterations of all loops but those a step handles */
     int64_t tile;     /* of the swapped axis */
+    turn_fn *turn;    /* a TILE each way; NULL: element by element */
     bool avx2;
 } copy_plan;
 
@@ -217,7 +220,7 @@ copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64
 #undef COPY_TILE
 
 #if defined(__x86_64__)
-/* TILE x TILE elements, of one byte and of four. */
+/* TILE x TILE elements. */
 #define TURN_TILE(name, target, type, turn) \
     target static void name(void *to, int64_t to_row, const void *from, \
                             int64_t from_column) \
@@ -230,6 +233,7 @@ copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64
         } \
     }
 TURN_TILE(turn_bytes, , char, ipu__turn_8x8_bytes)
+TURN_TILE(turn_halves, , uint16_t, ipu__turn_8x8_halves)
 TURN_TILE(turn_floats, IPU_TARGET_AVX2, float, ipu__turn_8x8)
 
 /* LARGE_TILE x LARGE_TILE elements of 4 bytes. Rows of a large tensor may share places
@@ -249,11 +253,24 @@ copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_colum
         memcpy(to + i * to_row, turned + i * LARGE_TILE, LARGE_TILE * sizeof(float));
     }
 }
+
+static turn_fn *
+turn_of(int64_t bytes, bool avx2)
+{
+    return bytes == 1           ? turn_bytes
+           : bytes == 2         ? turn_halves
+           : bytes == 4 && avx2 ? turn_floats
+                                : NULL;
+}
 #else
-#define turn_bytes(to, to_row, from, from_column) \
-    copy_tile(to, to_row, from, from_column, TILE, TILE, 1)
-#define turn_floats(to, to_row, from, from_column) \
-    copy_tile(to, to_row, from, from_column, TILE, TILE, 4)
+static turn_fn *
+turn_of(int64_t bytes, bool avx2)
+{
+    (void)bytes;
+    (void)avx2;
+    return NULL;
+}
+
 static void
 copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
 {
@@ -279,10 +296,8 @@ copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first
         if (rows == LARGE_TILE && count == LARGE_TILE) {
             copy_large_tile((float *)(void *)target, to_row,
                             (const float *)(const void *)source, from_column);
-        } else if (plan->bytes == 1 && rows == TILE && count == TILE) {
-            turn_bytes(target, to_row, source, from_column);
-        } else if (plan->bytes == 4 && plan->avx2 && rows == TILE && count == TILE) {
-            turn_floats(target, to_row, source, from_column);
+        } else if (plan->turn != NULL && rows == TILE && count == TILE) {
+            plan->turn(target, to_row, source, from_column);
         } else {
             copy_tile(target, to_row, source, from_column, rows, count, plan->bytes);
         }
@@ -410,6 +425,7 @@ plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
     loop->operands = 2;
     plan->bytes = bytes;
     plan->avx2 = cpu >= IPU_CPU_AVX2;
+    plan->turn = turn_of(bytes, plan->avx2);
     plan->swapped = -1;
     plan->tile = plan->avx2 && bytes == sizeof(float)
                          && loop->elements * bytes >= LARGE_BYTES
