@@ -20,7 +20,8 @@ enum {
     LARGE_BYTES = 8 << 20,
     CORNER = 8,              /* elements each way that registers hold */
     VECTOR_BYTES = 32,
-    SHORT_RUN_BYTES = 1024   /* longer ones by the C library */
+    SHORT_RUN_BYTES = 1024,  /* longer ones by the C library */
+    REPEATED_BYTES = 4096    /* at least, and less than twice as many, at a time */
 };
 
 typedef void turn_fn(void *to, int64_t to_row, const void *from, int64_t from_column);
@@ -190,12 +191,29 @@ RUNS(generic, )
 RUNS(avx2, IPU_TARGET_AVX2)
 #undef RUN
 
+/* `bytes` bytes again and again, to `all` of them: what is there is copied, in long
+ * pieces, which the C library makes without reading what it overwrites. */
+static void
+repeat(char *to, const char *from, int64_t bytes, int64_t all)
+{
+    memcpy(to, from, (size_t)bytes);
+    for (int64_t some, at = bytes; at < all; at += some) {
+        bytes = at <= REPEATED_BYTES ? at : bytes;
+        some = ipu__min(bytes, all - at);
+        memcpy(to + at, to, (size_t)some);
+    }
+}
+
 #define COPY(type) (avx2 ? plane_##type##_avx2 : plane_##type##_generic)(*p);
 
 static void
 copy_plane(const plane *p, int64_t bytes, bool avx2)
 {
     if (p->to_step == 1 && p->from_step == 1) {
+        if (p->from_row == 0 && p->to_row == p->n * bytes && p->rows > 1) {
+            repeat(p->to, p->from, p->to_row, p->rows * p->to_row);
+            return;
+        }
         (avx2 ? runs_avx2 : runs_generic)(*p, p->n * bytes);
         return;
     }
