@@ -20,6 +20,7 @@ enum {
     LARGE_BYTES = 8 << 20,
     CORNER = 8,              /* elements each way that registers hold */
     VECTOR_BYTES = 32,
+    CLEARED_BYTES = 1 << 17, /* by a task */
     SHORT_RUN_BYTES = 1024,  /* longer ones by the C library */
     REPEATED_BYTES = 4096    /* at least, and less than twice as many, at a time */
 };
@@ -488,14 +489,18 @@ run_copy(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+static void
+clear(void *state, int64_t begin, int64_t end)
+{
+    memset(ipu__at_mutable(state, begin), 0, (size_t)(end - begin));
+}
+
 /* Input 0 into zeros. */
 static ipu_status
 run_slice_grad(const ipu_kernel_call *call)
 {
-    size_t all = ipu_type_bytes(&call->spec->outputs[0]);
-    if (all > 0) {
-        memset(call->outputs[0], 0, all);
-    }
+    ipu__run_items(call->pool, (int64_t)ipu_type_bytes(&call->spec->outputs[0]),
+                   CLEARED_BYTES, clear, call->outputs[0]);
     return run_copy(call);
 }
 
