@@ -25,7 +25,7 @@ enum {
     LEAST_ROWS = 64   /* of those stay */
 };
 
-/* Functions of a dtype, for max or min. float16 is float32 to all but `bytes`. */
+/* Functions of a dtype, for max or min. float16 is int16: its keys are. */
 typedef struct place_functions {
     /* the place of the extreme of n elements, at least one */
     int64_t (*row)(const void *x, int64_t n);
@@ -223,14 +223,32 @@ IPU_INTEGER_LIST(INTEGERS)
 
 #define OF(dtype, name) [IPU_DTYPE_##dtype] = {max_##name, min_##name}
 static const place_functions *const table[IPU_DTYPE_COUNT][2] = {
-    OF(FLOAT32, f32), OF(FLOAT16, f32), OF(FLOAT64, f64), OF(INT8, i8),
+    OF(FLOAT32, f32), OF(FLOAT16, i16), OF(FLOAT64, f64), OF(INT8, i8),
     OF(INT16, i16),   OF(INT32, i32),   OF(INT64, i64),   OF(UINT8, u8),
     OF(UINT16, u16),  OF(UINT32, u32),  OF(UINT64, u64)};
+
+/* Halves as integers in the same order: zeros are equal, NaN is `worst`. */
+IPU_INLINE int16_t
+half_key(uint16_t x, int16_t worst)
+{
+    const int16_t size = (int16_t)(x & 0x7fff);
+    const int16_t key = (int16_t)(x > 0x7fff ? -size : size);
+    return size > 0x7c00 ? worst : key;
+}
+
+typedef void keys_fn(int16_t *keys, const uint16_t *x, int64_t n, int16_t worst);
+#define HALF_KEYS(name, target) \
+    IPU_LOOP(target, name, \
+             (int16_t *keys, const uint16_t *x, int64_t n, int16_t worst), \
+             keys[j] = half_key(x[j], worst);)
+HALF_KEYS(half_keys_generic, )
+HALF_KEYS(half_keys_avx2, IPU_TARGET_AVX2)
 
 /* Prepared. */
 typedef struct place_plan {
     const place_functions *of;
-    ipu_cpu_class cpu;
+    keys_fn *keys;    /* of halves */
+    int16_t worst;    /* the key of NaN */
     bool half;
     bool wide;        /* places are int64 */
     bool in_parts;    /* tasks are parts of rows */
@@ -263,19 +281,19 @@ store(const place_job *job, int64_t i, int64_t place)
 
 /* --- along the last axis ---------------------------------------------------------- */
 
-/* The place in the n elements at x, which are halves. Blocks are widened one after the
- * other; `best` holds the value of the best one so far, then that of the next. */
+/* The place in the n elements at x, which are halves. Their keys are made block by
+ * block; `pair` holds that of the best one so far and the next. */
 static int64_t
 place_of_half(const place_plan *plan, const uint16_t *x, int64_t n)
 {
-    float wide[BLOCK];
-    float pair[2] = {0.0f, 0.0f};
+    int16_t keys[BLOCK];
+    int16_t pair[2] = {0, 0};
     int64_t place = 0;
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t count = ipu__min(n - i, BLOCK);
-        ipu__halves_to_floats(wide, x + i, count, plan->cpu);
-        int64_t at = plan->of->row(wide, count);
-        pair[1] = wide[at];
+        plan->keys(keys, x + i, count, plan->worst);
+        int64_t at = plan->of->row(keys, count);
+        pair[1] = keys[at];
         if (i == 0 || plan->of->better(pair, 1, 0)) {
             pair[0] = pair[1];
             place = i + at;
@@ -296,7 +314,7 @@ place_rows(void *state, int64_t begin, int64_t end)
     const place_job *job = state;
     const place_plan *plan = job->plan;
     const int64_t most = plan->half ? ipu__max(1, BLOCK / plan->size) : 1;
-    float wide[BLOCK];
+    int16_t keys[BLOCK];
     for (int64_t some, i = begin; i < end; i += some) {
         const void *x = ipu__at(job->x, i * plan->size * plan->bytes);
         some = ipu__min(end - i, most);
@@ -304,9 +322,9 @@ place_rows(void *state, int64_t begin, int64_t end)
             store(job, i, place_in_row(plan, x, plan->size));
             continue;
         }
-        ipu__halves_to_floats(wide, x, some * plan->size, plan->cpu);
+        plan->keys(keys, x, some * plan->size, plan->worst);
         for (int64_t j = 0; j < some; j++) {
-            store(job, i + j, plan->of->row(wide + j * plan->size, plan->size));
+            store(job, i + j, plan->of->row(keys + j * plan->size, plan->size));
         }
     }
 }
@@ -336,8 +354,8 @@ join_parts(const place_job *job)
             bool better;
             if (plan->half) {
                 const uint16_t *halves = x;
-                float pair[2] = {ipu_float16_to_float(halves[best]),
-                                 ipu_float16_to_float(halves[parts[k]])};
+                int16_t pair[2] = {half_key(halves[best], plan->worst),
+                                   half_key(halves[parts[k]], plan->worst)};
                 better = plan->of->better(pair, 1, 0);
             } else {
                 better = plan->of->better(x, parts[k], best);
@@ -352,13 +370,13 @@ join_parts(const place_job *job)
 
 /* n elements as the functions take them. */
 static const void *
-widened(const place_plan *plan, float wide[STRIP], const void *x, int64_t n)
+keyed(const place_plan *plan, int16_t keys[STRIP], const void *x, int64_t n)
 {
     if (!plan->half) {
         return x;
     }
-    ipu__halves_to_floats(wide, x, n, plan->cpu);
-    return wide;
+    plan->keys(keys, x, n, plan->worst);
+    return keys;
 }
 
 /* The extremes of n columns and their rows; rows begin `apart` elements after each
@@ -369,16 +387,16 @@ place_columns(const place_plan *plan, void *best, int64_t *places, const void *e
 {
     _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char chunk[STRIP * 8];
     _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char at[STRIP * 8];
-    float wide[STRIP];
-    const int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
-    /* rows of halves are widened together where they lie side by side */
+    int16_t keys[STRIP];
+    const int64_t bytes = plan->bytes;
+    /* keys of rows are made together where they lie side by side */
     const int64_t most = !plan->half ? CHUNK_ROWS : n == apart ? STRIP / n : 1;
     for (int64_t first = 0; first < rows; first += CHUNK_ROWS) {
         const int64_t end = ipu__min(rows - first, CHUNK_ROWS);
         for (int64_t some, r = 0; r < end; r += some) {
             some = ipu__min(end - r, most);
             const void *x = ipu__at(elements, (first + r) * apart * plan->bytes);
-            x = widened(plan, wide, x, some * n);
+            x = keyed(plan, keys, x, some * n);
             if (r == 0) {
                 memcpy(chunk, x, (size_t)(n * bytes));
                 memset(at, 0, (size_t)(n * bytes));
@@ -396,7 +414,7 @@ place_strip(const place_plan *plan, int64_t *places, const void *x, int64_t n)
 {
     _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char best[2 * STRIP * 8];
     const place_functions *of = plan->of;
-    const int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
+    const int64_t bytes = plan->bytes;
     const int64_t rows = plan->size / plan->together;
     const int64_t columns = n * plan->together;
     const int64_t rest = plan->size - rows * plan->together;
@@ -486,7 +504,8 @@ ipu_choose_argmax(const ipu__preparation *p)
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->of = &table[dtype][spec->op == IPU_OP_ID_ARGMIN][p->cpu];
-    plan->cpu = p->cpu;
+    plan->keys = p->cpu >= IPU_CPU_AVX2 ? half_keys_avx2 : half_keys_generic;
+    plan->worst = spec->op == IPU_OP_ID_ARGMIN ? INT16_MAX : INT16_MIN;
     plan->half = dtype == IPU_DTYPE_FLOAT16;
     plan->wide = spec->outputs[0].dtype == IPU_DTYPE_INT64;
     plan->bytes = (int64_t)ipu_dtype_bytes(dtype);

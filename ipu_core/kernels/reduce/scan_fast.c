@@ -302,9 +302,7 @@ scan_all_rows(void *state, int64_t begin, int64_t end)
         return;
     }
     for (int64_t lines; begin < end; begin += lines) {
-        lines = is_short              ? ipu__min(end - begin, ROWS * BLOCK / plan->size)
-                : end - begin >= ROWS ? ROWS
-                                      : 1;
+        lines = ipu__min(end - begin, is_short ? ROWS * BLOCK / plan->size : ROWS);
         (is_short ? scan_short_rows : scan_long_rows)(job, begin * plan->size, lines);
     }
 }
