@@ -43,9 +43,8 @@ typedef struct scatter_plan {
     uint32_t indices; /* inputs */
     uint32_t updates;
     bool copies;              /* an update replaces what stands there */
-    join_slices_fn *join;     /* additions; otherwise `block` */
+    join_slices_fn *join;     /* additions; otherwise `block`, of halves products */
     ipu__block block;
-    ipu_op step;              /* of halves that are held in float32 */
     ipu_cpu_class cpu;
     int64_t bytes;            /* of an element */
     int64_t strip;            /* columns of a part */
@@ -434,13 +433,18 @@ join_halves(const scatter_job *job, int64_t begin, int64_t end)
     uint16_t *out = (uint16_t *)job->call->outputs[0] + slice * inner;
     const uint16_t *x = (const uint16_t *)job->call->inputs[plan->updates]
                         + job->block * plan->of.points.count * inner;
-    bool is_long = plan->step == IPU_OP_ID_ADD && end - begin > IPU_SUM_BLOCK;
+    bool is_long = plan->join != NULL && end - begin > IPU_SUM_BLOCK;
     float totals[IPU_SUM_LEVELS * WIDE_STRIP];
     float total[WIDE_STRIP];
     float wide[WIDE_STRIP];
+    const int64_t first = 0;
     for (int64_t column = 0; column < inner; column += WIDE_STRIP) {
         int64_t n = ipu__min(inner - column, WIDE_STRIP);
-        ipu__halves_to_floats(total, out + column, n, plan->cpu);
+        if (job->call->spec->op == IPU_OP_ID_TENSOR_SCATTER) {
+            ipu__halves_to_floats(total, out + column, n, plan->cpu);
+        } else {
+            memset(total, 0, (size_t)n * sizeof *total);
+        }
         memset(totals, 0, is_long ? sizeof totals : 0);
         for (int64_t i = begin; i < end; i++) {
             const uint16_t *more = x + job->sorted[i].place * inner + column;
@@ -448,9 +452,12 @@ join_halves(const scatter_job *job, int64_t begin, int64_t end)
             if (is_long) {
                 ipu__sum_before(i - begin, total, totals, WIDE_STRIP, n);
             }
+            if (plan->join != NULL) {
+                plan->join(total, wide, &first, 1, n, n);
+                continue;
+            }
             for (int64_t j = 0; j < n; j++) {
-                total[j] = plan->step == IPU_OP_ID_ADD ? total[j] + wide[j]
-                                                       : total[j] * wide[j];
+                total[j] *= wide[j];
             }
         }
         if (is_long) {
@@ -458,6 +465,14 @@ join_halves(const scatter_job *job, int64_t begin, int64_t end)
         }
         ipu__floats_to_halves(out + column, total, n, plan->cpu);
     }
+}
+
+static void
+begin_some(void *state, int64_t begin, int64_t end)
+{
+    const scatter_job *job = state;
+    const int64_t inner = job->plan->of.points.inner;
+    begin_slices(job, begin * inner, end - begin, inner);
 }
 
 /* A stretch of `sorted`: the groups that begin in it. */
@@ -491,7 +506,8 @@ run_halves(const ipu_kernel_call *call)
     ipu__numbered *numbered = call->workspace;
     int64_t numbers[IPU_SLICE_BLOCK];
     IPU_TRY(ipu__blocks_check(call, &plan->of, indices));
-    begin_slices(&job, 0, plan->of.blocks * plan->of.slices, points->inner);
+    ipu__run_items(call->pool, plan->of.blocks * plan->of.slices, plan->range,
+                   begin_some, &job);
     for (job.block = 0; job.block < plan->of.blocks; job.block++) {
         int64_t list = job.block / plan->of.per_list;
         if (job.block % plan->of.per_list == 0) {
@@ -648,14 +664,14 @@ ipu_choose_scatter_nd(const ipu__preparation *p)
     plan->updates = plan->indices + 1;
     plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
     plan->cpu = p->cpu;
-    plan->step = step;
     plan->copies = step == IPU_OP_ID_IDENTITY;
+    join_slices_fn *addition =
+        step == IPU_OP_ID_ADD ? addition_of(IPU_DTYPE_FLOAT32, p->cpu) : NULL;
     const bool is_few = of.slices * of.points.inner <= FEW_ELEMENTS
                         && of.points.inner <= WIDE_ELEMENTS;
     if (holds_wide && of.blocks == 1 && (of.points.inner <= SHORT_SLICE || is_few)
         && of.slices <= 4 * of.points.count) {
-        plan->join = step == IPU_OP_ID_ADD ? addition_of(IPU_DTYPE_FLOAT32, p->cpu)
-                                           : NULL;
+        plan->join = addition;
         spec->workspace_bytes =
             (size_t)(of.slices * of.points.inner) * sizeof(float);
         if (step == IPU_OP_ID_ADD) {
@@ -670,6 +686,7 @@ ipu_choose_scatter_nd(const ipu__preparation *p)
         return IPU_OK;
     }
     if (holds_wide) {
+        plan->join = addition;
         plan->range = 1 + TASK_ELEMENTS / (of.points.inner + 1);
         spec->workspace_bytes = (size_t)of.points.count * 2 * sizeof(ipu__numbered);
         spec->run = run_halves;
