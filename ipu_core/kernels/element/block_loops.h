@@ -488,6 +488,7 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
     _mm256_storeu_si256((__m256i *)(void *)(to), \
                         _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT))
 #define LOAD_FLOATS _mm512_loadu_ps
+#define SAME_FLOATS _mm512_set1_ps
 #define STORE_FLOATS _mm512_storeu_ps
 #elif BLOCK_F16C == 8
 #define FLOATS __m256
@@ -497,6 +498,7 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
     _mm_storeu_si128((__m128i *)(void *)(to), \
                      _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT))
 #define LOAD_FLOATS _mm256_loadu_ps
+#define SAME_FLOATS _mm256_set1_ps
 #define STORE_FLOATS _mm256_storeu_ps
 #endif
 #if defined(BLOCK_F16C)
@@ -590,13 +592,13 @@ SIGNATURE(cast_by_f32)
 
 /* The same as through_f32 without a store in between. */
 #if defined(BLOCK_F16C)
-#define HALF_VECTORS(operator) \
+#define HALF_VECTORS(operator, second) \
     for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) { \
-        FLOATS value = LOAD_HALVES(xs + i) operator LOAD_HALVES(ys + i); \
+        FLOATS value = LOAD_HALVES(xs + i) operator second; \
         STORE_HALVES(result + i, value); \
     }
 #else
-#define HALF_VECTORS(operator)
+#define HALF_VECTORS(operator, second)
 #endif
 #define HALF_BINARY(name, operator) \
     SIGNATURE(name##_f16) \
@@ -606,11 +608,25 @@ SIGNATURE(cast_by_f32)
         uint16_t *result = out; \
         int64_t i = 0; \
         UNUSED(); \
-        HALF_VECTORS(operator) \
+        HALF_VECTORS(operator, LOAD_HALVES(ys + i)) \
         for (; i < n; i++) { \
             result[i] = HALF_OF(FLOAT_OF(xs[i]) operator FLOAT_OF(ys[i])); \
         } \
         return IPU_FAULT_NONE; \
+    } \
+    BLOCK_TARGET static void column_##name##_f16( \
+        void *out, const void *a, const void *column, int64_t rows, int64_t n) \
+    { \
+        const uint16_t *xs = a; \
+        uint16_t *result = out; \
+        for (int64_t r = 0; r < rows; r++, xs += n, result += n) { \
+            const float y = FLOAT_OF(((const uint16_t *)column)[r]); \
+            int64_t i = 0; \
+            HALF_VECTORS(operator, SAME_FLOATS(y)) \
+            for (; i < n; i++) { \
+                result[i] = HALF_OF(FLOAT_OF(xs[i]) operator y); \
+            } \
+        } \
     }
 HALF_BINARY(add, +)
 HALF_BINARY(sub, -)
@@ -714,6 +730,10 @@ static const ipu__block_row rows[] = {
 static const ipu__column_row column_rows[] = {
     ARITHMETIC_FORMULAS(COLUMN_ROW_OF, f32)
     ARITHMETIC_FORMULAS(COLUMN_ROW_OF, f64)
+    {IPU_OP_ID_ADD, IPU_DTYPE_FLOAT16, column_add_f16},
+    {IPU_OP_ID_SUB, IPU_DTYPE_FLOAT16, column_sub_f16},
+    {IPU_OP_ID_MUL, IPU_DTYPE_FLOAT16, column_mul_f16},
+    {IPU_OP_ID_DIV, IPU_DTYPE_FLOAT16, column_div_f16},
     IPU_SIGNED_LIST(SIGNED_COLUMNS)
     IPU_UNSIGNED_LIST(UNSIGNED_COLUMNS)
 };
