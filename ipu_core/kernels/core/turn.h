@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * out[i][j] = in[j][i] for i, j < 8, in registers. Rows in elements. */
+ * out[i][j] = in[j][i] for i, j < 8, or 4, in registers. Rows in elements. */
 #ifndef IPU_KERNELS_TURN_H
 #define IPU_KERNELS_TURN_H
 
@@ -32,6 +32,23 @@ ipu__turn_8x8(const float *in, int64_t in_row, float *out, int64_t out_row)
                          _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44));
         _mm256_storeu_ps(out + (i + 3) * out_row,
                          _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee));
+    }
+}
+
+IPU_TARGET_AVX2 IPU_INLINE void
+ipu__turn_4x4_wide(const double *in, int64_t in_row, double *out, int64_t out_row)
+{
+    __m256d r[4];
+    for (int i = 0; i < 2; i++) { /* halves of rows j and j + 2 side by side */
+        const double *below = in + (i + 2) * in_row;
+        __m256d low = _mm256_castpd128_pd256(_mm_loadu_pd(in + i * in_row));
+        __m256d high = _mm256_castpd128_pd256(_mm_loadu_pd(in + i * in_row + 2));
+        r[i] = _mm256_insertf128_pd(low, _mm_loadu_pd(below), 1);
+        r[i + 2] = _mm256_insertf128_pd(high, _mm_loadu_pd(below + 2), 1);
+    }
+    for (int i = 0; i < 4; i += 2) {
+        _mm256_storeu_pd(out + i * out_row, _mm256_unpacklo_pd(r[i], r[i + 1]));
+        _mm256_storeu_pd(out + (i + 1) * out_row, _mm256_unpackhi_pd(r[i], r[i + 1]));
     }
 }
 

@@ -13,10 +13,14 @@
  * float64 on processors without fused multiply-adds. */
 #include <math.h>
 
+#if defined(__x86_64__)
+#include "kernels/core/turn.h"
+#endif
 #include "kernels/gemm/gemm_chain_impl.h"
 
 enum {
-    MOST_ROWS = 8,
+    MOST_ROWS = 8, /* of a tile of AVX-512 */
+    LESS_ROWS = 4, /* of others */
     VECTORS = 3,
     PANEL_BYTES = 24576,  /* three quarters of a first-level cache */
     PANELS = 8,           /* that are packed at once, from longer parts of rows */
@@ -30,7 +34,8 @@ enum {
     PAGE_BYTES = 4096,
     FLOPS_PER_TASK = 1 << 18,
     COLUMNS_FAVOUR = 16,
-    TASKS_PER_THREAD = 4
+    TASKS_PER_THREAD = 4,
+    BLOCK = 4 /* rows and columns that are turned at a time */
 };
 
 typedef struct tile_operands {
@@ -255,7 +260,16 @@ scratch_bytes(const ipu__chain_plan *plan)
         for (int64_t i = 0; i < rows; i += tile, out += tile * k) { \
             const int64_t count = ipu__min(rows - i, tile); \
             const type *from = a + i * plan->a_row; \
-            for (int64_t j = 0; j < k; j++, from += plan->a_col) { \
+            const bool whole = plan->a_row == 1 && count == tile; \
+            for (int64_t j = 0; whole && tile == MOST_ROWS && j < k; j++) { \
+                memcpy(out + j * MOST_ROWS, from + j * plan->a_col, \
+                       MOST_ROWS * sizeof *out); \
+            } \
+            for (int64_t j = 0; whole && tile == LESS_ROWS && j < k; j++) { \
+                memcpy(out + j * LESS_ROWS, from + j * plan->a_col, \
+                       LESS_ROWS * sizeof *out); \
+            } \
+            for (int64_t j = 0; !whole && j < k; j++, from += plan->a_col) { \
                 for (int64_t l = 0; l < count; l++) { \
                     out[j * tile + l] = from[l * plan->a_row]; \
                 } \
@@ -268,10 +282,43 @@ PACK(uint32_t)
 PACK(uint64_t)
 #undef PACK
 
+#if defined(__x86_64__)
+/* Panels of columns of neighbours, by turned blocks. */
+IPU_TARGET_AVX2 static void
+turn_panels(const ipu__chain_plan *plan, const double *b, int64_t columns, int64_t k,
+            double *out)
+{
+    const int64_t width = panel_columns(plan);
+    const int64_t whole = columns / width * width * k;
+    memset(out + whole, 0, columns % width == 0 ? 0 : (size_t)(k * width) * sizeof *out);
+    for (int64_t j = 0; j < columns; j += BLOCK) {
+        double *to = out + j / width * width * k + j % width;
+        const int64_t count = ipu__min(columns - j, BLOCK);
+        int64_t i = 0;
+        for (; count == BLOCK && i + BLOCK <= k; i += BLOCK) {
+            ipu__turn_4x4_wide(b + j * plan->b_col + i, plan->b_col, to + i * width,
+                               width);
+        }
+        for (; i < k; i++) {
+            for (int64_t l = 0; l < count; l++) {
+                to[i * width + l] = b[(j + l) * plan->b_col + i];
+            }
+        }
+    }
+}
+#endif
+
 static void
 pack_panels(const ipu__chain_plan *plan, const void *b, int64_t columns, int64_t k,
             void *out)
 {
+#if defined(__x86_64__)
+    if (plan->b_row == 1 && plan->b_col != 1 && plan->bytes == sizeof(double) &&
+        plan->form->lanes >= BLOCK) {
+        turn_panels(plan, b, columns, k, out);
+        return;
+    }
+#endif
 #define PANELS_OF(type) pack_panels_##type(plan, b, columns, k, out);
     IPU_BY_WIDTH(plan->bytes, PANELS_OF)
 #undef PANELS_OF
