@@ -20,7 +20,9 @@ enum {
     LEAST_PIXELS = 32,
     MOST_PIXELS = 1024,
     PARTS = 8,       /* at least, where they are not small */
-    LEAST_WIDTH = 72 /* of a part of w */
+    TILE_ROWS = 6,    /* of BLIS's kernels for AVX2 */
+    LEAST_WIDTH = 72, /* of a part of w */
+    LEAST_FILTERS = 32
 };
 
 /* How far from an element to the next one of x or y; axes that the tensors lack have one
@@ -50,8 +52,9 @@ typedef struct wide_plan {
     int64_t filters; /* of a group */
     int64_t width;   /* of the matrix: all taps and channels of a group */
     bool is_x;       /* it is x */
-    int64_t parts;   /* of each group: of conv pixels, of the gradients channels or rows
-                        of w */
+    int64_t parts;   /* of each group: of conv pixels, of the gradients channels, or
+                        rows of w ... */
+    bool by_filters; /* ... or columns, where there are few rows */
     int64_t units;   /* parts of all groups and, of the input's gradient, images */
     int64_t pixels;  /* at a time */
     ipu__blis_context context;
@@ -62,9 +65,11 @@ typedef struct wide_plan {
     ipu__block activate;
 } wide_plan;
 
-/* Columns of the matrix for some pixels of y. */
+/* Columns of the matrix for some pixels and filters of y. */
 typedef struct window_rows {
     int64_t group;
+    int64_t filter; /* of the group's */
+    int64_t filters;
     int64_t pixel;
     int64_t pixels;
     int64_t begin;
@@ -283,7 +288,7 @@ make(const wide_job *job, const window_rows *w, double *scratch)
     const ipu_convolution *c = &plan->c;
     const int64_t width = w->end - w->begin;
     const int64_t channel = w->group * c->depth + w->begin;
-    const int64_t filter = w->group * plan->filters;
+    const int64_t filter = w->group * plan->filters + w->filter;
     const matrix x = {job->x + pixel_at(&plan->x, w->pixel, channel),
                       plan->x.steps[AXES - 1], plan->x.channel};
     const matrix made = c->channels_first ? (matrix){scratch, 1, w->pixels}
@@ -305,7 +310,7 @@ make(const wide_job *job, const window_rows *w, double *scratch)
         (c->channels_first ? walk_planes : walk)(plan, w, job->x, scratch, false);
     }
     if (job->call->spec->op == IPU_OP_ID_CONV_GRAD_FILTER) {
-        multiply(plan, rows_turned, y, filters, width, w->pixels, plan->filters,
+        multiply(plan, rows_turned, y, filters, width, w->pixels, w->filters,
                  w->pixel > 0);
     } else {
         multiply(plan, rows, filters, y, w->pixels, width, plan->filters, false);
@@ -356,7 +361,9 @@ make_units(void *state, int64_t begin, int64_t end, void *scratch)
     const int64_t pixels = plan->c.batch * plan->y.places;
     for (int64_t i = begin; i < end; i++) {
         const int64_t part = i % plan->parts;
-        window_rows w = {.group = i / plan->parts % plan->c.groups, .end = plan->width};
+        window_rows w = {.group = i / plan->parts % plan->c.groups,
+                         .filters = plan->filters,
+                         .end = plan->width};
         switch (job->call->spec->op) {
         case IPU_OP_ID_CONV_GRAD_INPUT:
             make_input(job, i / plan->parts / plan->c.groups, w,
@@ -364,8 +371,14 @@ make_units(void *state, int64_t begin, int64_t end, void *scratch)
                        ipu__share_of(plan->c.depth, plan->parts, part + 1), scratch);
             break;
         case IPU_OP_ID_CONV_GRAD_FILTER:
-            w.begin = ipu__share_of(plan->width, plan->parts, part);
-            w.end = ipu__share_of(plan->width, plan->parts, part + 1);
+            if (plan->by_filters) {
+                w.filter = ipu__share_of(plan->filters, plan->parts, part);
+                w.filters =
+                    ipu__share_of(plan->filters, plan->parts, part + 1) - w.filter;
+            } else {
+                w.begin = ipu__share_of(plan->width, plan->parts, part);
+                w.end = ipu__share_of(plan->width, plan->parts, part + 1);
+            }
             make_pixels(job, w, pixels, scratch);
             break;
         default:
@@ -436,6 +449,14 @@ is_x(const wide_plan *plan)
     return same;
 }
 
+/* Pixels at a time, of a matrix of so many columns. */
+static int64_t
+pixels_of(int64_t width)
+{
+    const int64_t fit = ROWS_NUMBERS / ipu__max(width, 1);
+    return ipu__max(ipu__min(fit, MOST_PIXELS), LEAST_PIXELS);
+}
+
 static void
 cut(wide_plan *plan, ipu_op op)
 {
@@ -443,21 +464,27 @@ cut(wide_plan *plan, ipu_op op)
     const int64_t pixels = c->batch * plan->y.places;
     int64_t width = plan->width;
     int64_t units = c->groups;
-    int64_t most = ipu__ceil_div(pixels, MOST_PIXELS);
+    int64_t most = ipu__ceil_div(pixels, pixels_of(width));
     if (op == IPU_OP_ID_CONV_GRAD_INPUT) {
         units *= c->batch;
         most = c->depth / LEAST_WIDTH;
     } else if (op == IPU_OP_ID_CONV_GRAD_FILTER) {
         most = width / LEAST_WIDTH;
+        plan->by_filters = most <= 1;
+        most = plan->by_filters ? plan->filters / LEAST_FILTERS : most;
     }
     plan->parts = ipu__max(ipu__min(most, ipu__ceil_div(PARTS, units)), 1);
     plan->units = units * plan->parts;
-    if (op == IPU_OP_ID_CONV_GRAD_FILTER) {
+    if (op == IPU_OP_ID_CONV_GRAD_FILTER && !plan->by_filters) {
         width = ipu__ceil_div(width, plan->parts);
     }
-    plan->pixels = ROWS_NUMBERS / ipu__max(width, 1);
-    plan->pixels = ipu__max(ipu__min(plan->pixels, MOST_PIXELS), LEAST_PIXELS);
-    plan->pixels = ipu__min(plan->pixels, pixels);
+    plan->pixels = ipu__min(pixels_of(width), pixels);
+    if (op == IPU_OP_ID_CONV || op == IPU_OP_ID_FUSED_CONV) { /* none are few */
+        const int64_t share = ipu__ceil_div(pixels, plan->parts);
+        const int64_t turns = ipu__ceil_div(share, plan->pixels);
+        const int64_t even = ipu__ceil_div(share, ipu__max(turns, 1));
+        plan->pixels = ipu__ceil_div(even, TILE_ROWS) * TILE_ROWS;
+    }
     plan->scratch = plan->is_x ? 0 : plan->pixels * width;
 }
 
