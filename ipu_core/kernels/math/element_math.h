@@ -181,9 +181,9 @@ ipu__split_logarithm_f32(float z)
     return (ipu__logarithm){k, ipu__bits_float(bits - power) - 1.0f, power};
 }
 
-/* k log(2) + log(1 + f) */
+/* log(1 + f) - f */
 IPU_INLINE float
-ipu__join_logarithm_f32(float k, float f)
+ipu__logarithm_rest_f32(float f)
 {
     float z = f * f;
     float p = -8.461417258e-2f;
@@ -195,7 +195,14 @@ ipu__join_logarithm_f32(float k, float f)
     p = ipu__fma_f32(p, f, -2.500076294e-1f);
     p = ipu__fma_f32(p, f, 3.333330452e-1f);
     p = ipu__fma_f32(p, f, -0.5f);
-    p = ipu__fma_f32(k, 1.42860677e-6f, p * z);
+    return p * z;
+}
+
+/* k log(2) + log(1 + f) */
+IPU_INLINE float
+ipu__join_logarithm_f32(float k, float f)
+{
+    float p = ipu__fma_f32(k, 1.42860677e-6f, ipu__logarithm_rest_f32(f));
     return ipu__fma_f32(k, 0.693145752f, f + p);
 }
 

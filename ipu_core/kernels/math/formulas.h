@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "kernels/math/element_math.h"
+#include "kernels/math/narrow_math.h"
 #include "kernels/math/rounded_math.h"
 
 #define TYPE_f16 uint16_t

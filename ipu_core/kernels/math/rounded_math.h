@@ -10,117 +10,6 @@
 
 #include "kernels/math/wide_math.h"
 
-/* --- sin, cos and their inverses ------------------------------------------------------
- */
-
-/* Below IPU_TURN_LIMIT. */
-IPU_INLINE float
-ipu__near_tan_f32(float x)
-{
-    ipu__turn turn = ipu__turn_f32(x);
-    double r = turn.rest;
-    double z = r * r;
-    double s = r + ipu__sin_series(z) * z * r;
-    double c = 1.0 + (ipu__cos_series(z) * z * z - 0.5 * z);
-    bool odd = (turn.count & 1) != 0;
-    float result = (float)((odd ? -c : s) / (odd ? s : c));
-    return x == 0.0f ? x : result;
-}
-
-IPU_INLINE float
-ipu__tan_f32(float x)
-{
-    return ipu__magnitude_f32(x) < IPU_TURN_LIMIT ? ipu__near_tan_f32(x)
-                                                  : (float)tan((double)x);
-}
-
-/* atan(a / b) of a, b >= 0 that are not both 0: eighths of a turn are taken away until
- * the quotient t is below tan(pi / 8); then t + t^3 p(t^2), a least-maximum fit with a
- * relative error of 2^-40. */
-IPU_INLINE double
-ipu__angle_of(double a, double b)
-{
-    bool middle = a > 0x1.a827999fcef32p-2 * b;
-    bool far = a > 0x1.3504f333f9de6p+1 * b;
-    double above = far ? -b : (middle ? a - b : a);
-    double below = far ? a : (middle ? a + b : b);
-    double base = far ? 0x1.921fb54442d18p+0 : (middle ? 0x1.921fb54442d18p-1 : 0.0);
-    double t = above / below;
-    double z = t * t;
-    double y = z * z;
-    double p = (-0x1.2490c63d3ff39p-3 + 0x1.c6d257b4d7ddcp-4 * z) +
-               (-0x1.70864cbe7d636p-4 + 0x1.1e6b3a9e9b04bp-4 * z) * y;
-    p += -0x1.36ddf71764cccp-5 * (y * y);
-    p = (-0x1.5555554ef98bdp-2 + 0x1.99999212a6aebp-3 * z) + p * y;
-    return base + (t + t * z * p);
-}
-
-IPU_INLINE float
-ipu__atan_f32(float x)
-{
-    double magnitude = (double)ipu__magnitude_f32(x);
-    return ipu__with_sign_f32((float)ipu__angle_of(magnitude, 1.0), x);
-}
-
-/* Of two infinities the quotient is 1; of a float and one it is 0 as a float. Two zeros
- * are 0 / 1. */
-IPU_INLINE float
-ipu__atan2_f32(float y, float x)
-{
-    double a = (double)ipu__magnitude_f32(y);
-    double b = (double)ipu__magnitude_f32(x);
-    a = a > 0x1p500 ? 0x1p500 : a;
-    b = b > 0x1p500 ? 0x1p500 : (b == 0.0 && a == 0.0 ? 1.0 : b);
-    double angle = ipu__angle_of(a, b);
-    bool behind = ipu__float_bits(x) >> 31 != 0;
-    angle = behind ? 0x1.921fb54442d18p+1 - angle : angle;
-    return ipu__with_sign_f32((float)angle, y);
-}
-
-/* The other side of a triangle whose longest one is 1. */
-IPU_INLINE double
-ipu__other_side(double x)
-{
-    return __builtin_sqrt((1.0 - x) * (1.0 + x));
-}
-
-IPU_INLINE float
-ipu__asin_f32(float x)
-{
-    double magnitude = (double)ipu__magnitude_f32(x);
-    double angle = ipu__angle_of(magnitude, ipu__other_side(magnitude));
-    return ipu__with_sign_f32((float)angle, x);
-}
-
-IPU_INLINE float
-ipu__acos_f32(float x)
-{
-    double magnitude = (double)ipu__magnitude_f32(x);
-    double angle = ipu__angle_of(ipu__other_side(magnitude), magnitude);
-    return (float)(x < 0.0f ? 0x1.921fb54442d18p+1 - angle : angle);
-}
-
-/* --- exponentials and logarithms ------------------------------------------------------
- */
-
-/* (u + u / (u + 1)) / 2 with u = expm1(|x|), which overflow a float from 90 on. */
-IPU_INLINE float
-ipu__sinh_f32(float x)
-{
-    double magnitude = (double)ipu__magnitude_f32(x);
-    ipu__pair half = ipu__half_expm1_f64(magnitude > 95.0 ? 95.0 : magnitude);
-    double h = half.high + half.low;
-    return ipu__with_sign_f32((float)(h + h / (2.0 * h + 1.0)), x);
-}
-
-IPU_INLINE float
-ipu__cosh_f32(float x)
-{
-    double magnitude = (double)ipu__magnitude_f32(x);
-    double e = ipu__near_exp_f64(magnitude > 95.0 ? 95.0 : magnitude);
-    return (float)(0.5 * e + 0.5 / e);
-}
-
 /* log(1 + f) = 2 s + s^3 p(s^2) with s = f / (2 + f), where 1 + f is in
  * [sqrt(1/2), sqrt(2)). */
 IPU_INLINE double
@@ -132,57 +21,6 @@ ipu__rough_log1p(double f)
                (0x1.2493250ae695bp-2 + 0x1.c67a5cfeec0c4p-3 * z) * (z * z);
     p += 0x1.8c945ef9f70f4p-3 * ((z * z) * (z * z));
     return 2.0 * s + s * z * p;
-}
-
-/* log(1 + w) of w >= 0 that is not infinite. Near 1 w has bits that 1 + w has not. */
-IPU_INLINE double
-ipu__rough_log_above_1(double w)
-{
-    ipu__wide_logarithm split = ipu__split_logarithm_f64(1.0 + w);
-    double f = split.k == 0.0 ? w : split.f;
-    return ipu__rough_log1p(f) + split.k * 0x1.62e42fefa39efp-1;
-}
-
-IPU_INLINE float
-ipu__log2_f32(float x)
-{
-    ipu__wide_logarithm split = ipu__split_logarithm_f64((double)x);
-    float result = (float)(split.k + ipu__rough_log1p(split.f) * 0x1.71547652b82fep+0);
-    result = x > 3.4028234e38f ? x : result;
-    result = x == 0.0f ? -INFINITY : result;
-    return x >= 0.0f ? result : NAN;
-}
-
-/* log(m + sqrt(m^2 + 1)) of m = |x|. */
-IPU_INLINE float
-ipu__asinh_f32(float x)
-{
-    double m = (double)ipu__magnitude_f32(x);
-    double square = m * m;
-    double w = m + square / (1.0 + __builtin_sqrt(1.0 + square));
-    float result = (float)ipu__rough_log_above_1(w);
-    return m <= 0x1.fffffep127 ? ipu__with_sign_f32(result, x) : x;
-}
-
-/* log(x + sqrt(x^2 - 1)) */
-IPU_INLINE float
-ipu__acosh_f32(float x)
-{
-    double above = (double)x - 1.0;
-    double w = above + __builtin_sqrt(above * (above + 2.0));
-    float result = (float)ipu__rough_log_above_1(w);
-    result = x > 3.4028234e38f ? x : result;
-    return x >= 1.0f ? result : NAN;
-}
-
-/* log((1 + m) / (1 - m)) / 2 of m = |x| */
-IPU_INLINE float
-ipu__atanh_f32(float x)
-{
-    double m = (double)ipu__magnitude_f32(x);
-    float result = (float)(0.5 * ipu__rough_log_above_1(2.0 * m / (1.0 - m)));
-    result = m == 1.0 ? INFINITY : result;
-    return m <= 1.0 ? ipu__with_sign_f32(result, x) : NAN;
 }
 
 /* --- the normal distribution ----------------------------------------------------------
@@ -219,20 +57,6 @@ IPU_INLINE float
 ipu__ndtri_f32(float p)
 {
     return (float)ipu__ndtri_f64((double)p);
-}
-
-/* By the quantile of the normal distribution at (1 + x) / 2, whose tail is at least
- * 2^-25. */
-IPU_INLINE float
-ipu__erfinv_f32(float x)
-{
-    double m = (double)ipu__magnitude_f32(x);
-    ipu__wide_logarithm split = ipu__split_logarithm_f64(0.5 - 0.5 * m);
-    double tail = ipu__rough_log1p(split.f) + split.k * 0x1.62e42fefa39efp-1;
-    double quantile = ipu__quantile_inside(0.5 * m, tail);
-    float result = (float)(quantile * 0x1.6a09e667f3bcdp-1);
-    result = m == 1.0 ? INFINITY : result;
-    return m <= 1.0 ? ipu__with_sign_f32(result, x) : NAN;
 }
 
 /* --- the logarithm of gamma, and its derivative ---------------------------------------
