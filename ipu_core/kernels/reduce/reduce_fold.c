@@ -154,10 +154,13 @@ widen(float wide[LANES], const uint16_t *x)
         memcpy(total, column[0], (size_t)rows * sizeof *total); \
     }
 
-/* Rows and strips for AVX2, of accumulators of 4 and 8 bytes, lane by lane as above:
- * gcc keeps arrays of numbers in memory from loop to loop, those of vectors in
- * registers. */
+/* Rows and strips for AVX2, lane by lane as above: gcc keeps arrays of numbers in
+ * memory from loop to loop, those of vectors in registers. */
 #if defined(__x86_64__)
+#define VECTOR_EITHER_8(a, b) ((a) | (b))
+#define VECTOR_BOTH_8(a, b) ((a) & (__typeof__(a))((b) != 0))
+#define VECTOR_PLUS_8(a, b) ((a) + (b))
+#define VECTOR_PLUS_16(a, b) ((a) + (b))
 #define VECTOR_PLUS_32(a, b) ((a) + (b))
 #define VECTOR_PLUS_64(a, b) ((a) + (b))
 #define VECTOR_TIMES_64(a, b) ((a) * (b))
@@ -170,26 +173,36 @@ widen(float wide[LANES], const uint16_t *x)
 #define VECTOR_SMALLER_32(a, b) EXTREME(min, ps, a, b)
 #define VECTOR_SMALLER_64(a, b) EXTREME(min, pd, a, b)
 #define IS_SIGNED(a) ((__typeof__((a)[0]))-1 < (__typeof__((a)[0]))1)
-#define WHOLE_EXTREME(which, a, b) \
-    (__typeof__(a))(IS_SIGNED(a) ? _mm256_##which##_epi32((__m256i)(a), (__m256i)(b)) \
-                                 : _mm256_##which##_epu32((__m256i)(a), (__m256i)(b)))
-#define VECTOR_GREATEST_32(a, b) WHOLE_EXTREME(max, a, b)
-#define VECTOR_LEAST_32(a, b) WHOLE_EXTREME(min, a, b)
+#define WHOLE_EXTREME(which, bits, a, b) \
+    (__typeof__(a))(IS_SIGNED(a) \
+                        ? _mm256_##which##_epi##bits((__m256i)(a), (__m256i)(b)) \
+                        : _mm256_##which##_epu##bits((__m256i)(a), (__m256i)(b)))
+#define VECTOR_GREATEST_8(a, b) WHOLE_EXTREME(max, 8, a, b)
+#define VECTOR_LEAST_8(a, b) WHOLE_EXTREME(min, 8, a, b)
+#define VECTOR_GREATEST_16(a, b) WHOLE_EXTREME(max, 16, a, b)
+#define VECTOR_LEAST_16(a, b) WHOLE_EXTREME(min, 16, a, b)
+#define VECTOR_GREATEST_32(a, b) WHOLE_EXTREME(max, 32, a, b)
+#define VECTOR_LEAST_32(a, b) WHOLE_EXTREME(min, 32, a, b)
 #define VECTOR_GREATEST_64(a, b) PICK((a) > (b), a, b)
 #define VECTOR_LEAST_64(a, b) PICK((a) < (b), a, b)
 /* with AVX-512 */
-#define WIDE_EXTREME(which, a, b) \
-    (__typeof__(a))(IS_SIGNED(a) ? _mm256_##which##_epi64((__m256i)(a), (__m256i)(b)) \
-                                 : _mm256_##which##_epu64((__m256i)(a), (__m256i)(b)))
-#define WIDE_GREATEST(a, b) WIDE_EXTREME(max, a, b)
-#define WIDE_LEAST(a, b) WIDE_EXTREME(min, a, b)
+#define WIDE_GREATEST(a, b) WHOLE_EXTREME(max, 64, a, b)
+#define WIDE_LEAST(a, b) WHOLE_EXTREME(min, 64, a, b)
 #define PICK(mask, a, b) \
     (__typeof__(b))_mm256_blendv_epi8((__m256i)(b), (__m256i)(a), (__m256i)(mask))
 #define SWAPPED_4(v) _mm256_permute2x128_si256((__m256i)(v), (__m256i)(v), 1)
 #define SWAPPED_2(v) _mm256_shuffle_epi32((__m256i)(v), 0x4e)
 #define SWAPPED_1(v) _mm256_shuffle_epi32((__m256i)(v), 0xb1)
+#define ABOVE(v, bits) _mm256_srli_epi32((__m256i)(v), bits) /* within 4 bytes */
 #define LANE_32 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
 #define LANE_64 _mm256_setr_epi64x(0, 1, 2, 3)
+#define LANE_16 \
+    _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LANE_8 \
+    _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, \
+                     19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)
+#define ALL_8(n) _mm256_set1_epi8((char)ipu__min(n, 32))
+#define ALL_16(n) _mm256_set1_epi16((int16_t)(n))
 #define ALL_32(n) _mm256_set1_epi32((int32_t)(n))
 #define ALL_64(n) _mm256_set1_epi64x(n)
 
@@ -205,11 +218,15 @@ widen(float wide[LANES], const uint16_t *x)
     { \
         return value; \
     }
+OPENED(8, _mm256_loadu_si256(x))
+OPENED(16, _mm256_loadu_si256(x))
 OPENED(32, _mm256_loadu_si256(x))
 OPENED(64, _mm256_loadu_si256(x))
 OPENED(float_64, _mm256_castpd_si256(_mm256_cvtps_pd(_mm_loadu_ps(x))))
 OPENED(half_32, _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(x))))
 OPENED(half_64, _mm256_castpd_si256(_mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64(x)))))
+SOME(8, ((void)n, _mm256_loadu_si256(x)))
+SOME(16, ((void)n, _mm256_loadu_si256(x)))
 SOME(32, _mm256_maskload_epi32(x, _mm256_cmpgt_epi32(ALL_32(n), LANE_32)))
 SOME(64, _mm256_maskload_epi64(x, _mm256_cmpgt_epi64(ALL_64(n), LANE_64)))
 SOME(float_64,
@@ -219,6 +236,12 @@ SOME(float_64,
 /* LANES elements at x, of which n count and `readable` may be read, as a block of what
  * `opened` takes. */
 #define BLOCK_AS_IT_IS(element, block, x, n, readable) const element *block = (x)
+#define BLOCK_READABLE(element, block, x, n, readable) \
+    element rest_##block[IPU_FOLD_LANES(element)] = {0}; \
+    if ((readable) < IPU_FOLD_LANES(element)) { /* copied byte by byte it is late */ \
+        memcpy(rest_##block, x, (size_t)(n) * sizeof(element)); \
+    } \
+    const element *block = (readable) < IPU_FOLD_LANES(element) ? rest_##block : (x)
 #define BLOCK_WIDENED(element, block, x, n, readable) \
     float block[LANES]; \
     element rest_##block[LANES] = {0}; \
@@ -239,7 +262,8 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     for (int32_t k = 0; 2 * (width) <= (count) && k < (width); k++) { \
         lane[k] = step(lane[k], lane[k + (width)]); \
     }
-#define ROW_OF_VECTORS(name, target, acc, element, bits, form, first, step, BLOCK) \
+#define ROW_OF_VECTORS(name, target, acc, element, lanes, bits, form, first, step, \
+                       BLOCK) \
     typedef acc vector_##name __attribute__((vector_size(32))); \
     enum { EACH_##name = 32 / sizeof(acc) }; \
     /* the first n lanes from x, among `nothing` */ \
@@ -256,24 +280,30 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         HALVE_VECTORS(count, 1, step) \
         lane[0] = step(lane[0], (vector_##name)SWAPPED_4(lane[0])); \
         lane[0] = step(lane[0], (vector_##name)SWAPPED_2(lane[0])); \
-        if (sizeof(acc) == 4) { \
+        if (sizeof(acc) <= 4) { \
             lane[0] = step(lane[0], (vector_##name)SWAPPED_1(lane[0])); \
+        } \
+        if (sizeof(acc) <= 2) { \
+            lane[0] = step(lane[0], (vector_##name)ABOVE(lane[0], 16)); \
+        } \
+        if (sizeof(acc) == 1) { \
+            lane[0] = step(lane[0], (vector_##name)ABOVE(lane[0], 8)); \
         } \
         return lane[0][0]; \
     } \
     target static void row_##name(void *accumulator, const void *elements, int64_t n, \
                                   int64_t readable) \
     { \
-        enum { EACH = EACH_##name, COUNT = LANES / EACH }; \
+        enum { EACH = EACH_##name, COUNT = (lanes) / EACH }; \
         const element *x = elements; \
         const vector_##name nothing = \
-            (vector_##name){0} + NOT_CONSTANT(first, acc, n); \
+            (vector_##name){0} + (acc)NOT_CONSTANT(first, acc, n); \
         vector_##name lane[COUNT]; \
         for (int32_t k = 0; k < COUNT; k++) { \
             lane[k] = nothing; \
         } \
-        for (; n >= LANES; n -= LANES, readable -= LANES, x += LANES) { \
-            BLOCK(element, block, x, LANES, LANES); \
+        for (; n >= (lanes); n -= (lanes), readable -= (lanes), x += (lanes)) { \
+            BLOCK(element, block, x, lanes, lanes); \
             for (int32_t k = 0; k < COUNT; k++) { \
                 const __m256i more = opened_##form(block + k * EACH); \
                 lane[k] = step(lane[k], (vector_##name)more); \
@@ -415,14 +445,23 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     STRIPS(name, target, acc, element, first, step, 0, chunk_##name)
 #if defined(__x86_64__)
 #define VECTORS(name, target, acc, element, bits, form, first, plain, step) \
-    ROW_OF_VECTORS(name, target, acc, element, bits, form, first, step, \
+    ROW_OF_VECTORS(name, target, acc, element, LANES, bits, form, first, step, \
                    BLOCK_AS_IT_IS) \
     SHORT_ROWS_OF_VECTORS(name, target, acc, element, first, step) \
     ROWS_AT_ONCE(name, target, acc, element, form, step) \
     STRIPS(name, target, acc, element, first, plain, EACH_##name, wide_##name)
+/* of 1 or 2 bytes, whose lanes are no matter */
+#define SMALL_VECTORS(name, target, type, bits, first, plain, step) \
+    ROW_OF_VECTORS(name, target, type, type, IPU_FOLD_LANES(type), bits, bits, first, \
+                   step, BLOCK_READABLE) \
+    SHORT_ROWS(name, target, type, type, first, plain) \
+    ROWS_AT_ONCE(name, target, type, type, bits, step) \
+    STRIPS(name, target, type, type, first, plain, EACH_##name, wide_##name)
 #else
 #define VECTORS(name, target, acc, element, bits, form, first, plain, step) \
     PLAIN(name, target, acc, element, LANES, first, plain)
+#define SMALL_VECTORS(name, target, type, bits, first, plain, step) \
+    PLAIN(name, target, type, type, IPU_FOLD_LANES(type), first, plain)
 #endif
 
 /* Of halves. In strips those of narrow rows are widened some at a time: rows that
@@ -443,7 +482,7 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     }
 #if defined(__x86_64__)
 #define HALVES_OF_VECTORS(op, set, target, acc, form, bits, first, filler, step) \
-    ROW_OF_VECTORS(op##_f16_##set, target, acc, uint16_t, bits, form, first, \
+    ROW_OF_VECTORS(op##_f16_##set, target, acc, uint16_t, LANES, bits, form, first, \
                    VECTOR_##step##_##bits, BLOCK_WIDENED) \
     ROWS_AT_ONCE(op##_f16_##set, target, acc, uint16_t, half_##bits, \
                  VECTOR_##step##_##bits)
@@ -498,9 +537,14 @@ widen_avx2(float wide[LANES], const uint16_t *x)
     BOTH_SETS_OF_VECTORS(name, type, type, 32, 32, first, step)
 #define BOTH_SETS_64(name, type, first, step) \
     BOTH_SETS_OF_VECTORS(name, type, type, 64, 64, first, step)
+#define BOTH_SETS_OF_SMALL(name, type, bits, first, step) \
+    PLAIN(name##_generic, , type, type, IPU_FOLD_LANES(type), first, step) \
+    SMALL_VECTORS(name##_avx2, IPU_TARGET_AVX2, type, bits, first, step, \
+                  VECTOR_##step##_##bits)
 #define BOTH_SETS_8(name, type, first, step) \
-    BOTH_SETS(name, type, type, IPU_FOLD_LANES(type), first, step)
-#define BOTH_SETS_16 BOTH_SETS_8
+    BOTH_SETS_OF_SMALL(name, type, 8, first, step)
+#define BOTH_SETS_16(name, type, first, step) \
+    BOTH_SETS_OF_SMALL(name, type, 16, first, step)
 #define BOTH_SETS_HALF(op, acc, form, bits, first, filler, step) \
     HALVES_PLAIN(op, generic, , acc, first, filler, step) \
     HALVES_WIDENED(op, , generic, IPU_CPU_GENERIC, acc, first, step) \
@@ -539,8 +583,8 @@ IPU_UNSIGNED_LIST(WRAPPING)
     WIDE_SETS_##bits(max_##suffix, type, least, GREATEST) \
     WIDE_SETS_##bits(min_##suffix, type, greatest, LEAST)
 IPU_INTEGER_LIST(INTEGER)
-BOTH_SETS(any_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 0, EITHER)
-BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
+BOTH_SETS_8(any_u8, uint8_t, 0, EITHER)
+BOTH_SETS_8(all_u8, uint8_t, 1, BOTH)
 
 /* --- from accumulators to results ------------------------------------------------- */
 
