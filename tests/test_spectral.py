@@ -205,6 +205,38 @@ def test_eigenvalues_of_very_different_size() -> None:
     orthonormal(w)
 
 
+def symmetric(kind: str, n: int) -> Any:
+    a = RNG.normal(size=(n, n))
+    a = a + a.T
+    if kind == "graded":
+        size = 10.0 ** -RNG.uniform(0, 12, n)
+        return a * np.sqrt(np.outer(size, size))
+    if kind == "multiple":
+        q = np.linalg.qr(a)[0]
+        return (q * RNG.integers(-2, 3, n)) @ q.T
+    if kind == "in parts":
+        between = RNG.normal(size=n - 1) * 10.0 ** -RNG.uniform(0, 40, n - 1)
+        return np.diag(RNG.normal(size=n)) + np.diag(between, 1) + np.diag(between, -1)
+    return a * {"usual": 1.0, "tiny": 1e-37, "huge": 1e36, "zeros": 0.0}[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["usual", "graded", "multiple", "in parts", "tiny", "huge", "zeros"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvalues_of_small_matrices_of_all_kinds(kind: str, dtype: str) -> None:
+    """Up to 25 rows they are made by our own steps, and so are parts of larger ones."""
+    for n in (2, 3, 4, 8, 13, 25, 60):
+        a = symmetric(kind, n).astype(dtype)
+        near = 30 * np.finfo(dtype).eps
+        e, v = (np.asarray(t).astype(np.float64) for t in L.eigh(a))
+        wide = a.astype(np.float64)
+        size = np.abs(np.linalg.eigvalsh(wide)).max()
+        np.testing.assert_allclose((v * e) @ v.T, wide, rtol=0, atol=near * size)
+        np.testing.assert_allclose(v.T @ v, np.eye(n), rtol=0, atol=near)
+        assert (np.diff(e) >= 0).all()
+
+
 def test_all_numbers_of_rows_from_none_to_past_all_blocks() -> None:
     """LAPACK takes whole blocks of 32 and 64 columns by other routines; our own factors
     end their halves with 16 and 48."""

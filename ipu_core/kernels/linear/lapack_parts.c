@@ -2,11 +2,13 @@
  *
  * Functions of BLAS and LAPACK under their own names, in the place of those of the
  * libraries (lapack_parts_body.h): products, which several threads make here; blocks of
- * reflections, which are products, too, but for a triangle; and norms of vectors, of
- * which BLIS rescales each element. All arguments come by address, and the length of
- * each string as one more at the end, which is not read. */
+ * reflections, which are products, too, but for a triangle; eigenvalues of small
+ * tridiagonal matrices; and norms of vectors, of which BLIS rescales each element. All
+ * arguments come by address, and the length of each string as one more at the end,
+ * which is not read. */
 #include "kernels/linear/lapack_parts.h"
 
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 
@@ -39,11 +41,14 @@ makers(void)
 
 enum {
     TILE = 32, /* columns */
+    LANES = 8,
     SUMS = 8, /* side by side in a long one */
     /* numbers: reflections, up to 128 at a time, of which LAPACK takes 64 at most, by
      * columns */
     BLOCK = 4096
 };
+
+#define LEAST_SUM 0x1p-900 /* of squares that have lost no digits */
 
 static bool
 is_letter(const char *text, char upper)
@@ -51,14 +56,40 @@ is_letter(const char *text, char upper)
     return *text == upper || *text == upper - 'A' + 'a';
 }
 
+/* The root of the sum of two squares. */
+IPU_INLINE float
+length_f32(float a, float b)
+{
+    const float square = a * a + b * b;
+    const double wide = (double)a * (double)a + (double)b * (double)b;
+    return square > 0x1p-90f && square < 0x1p90f ? sqrtf(square) : (float)sqrt(wide);
+}
+
+IPU_INLINE double
+length_f64(double a, double b)
+{
+    const double square = a * a + b * b;
+    return square > LEAST_SUM && square < 1.0 / LEAST_SUM ? sqrt(square) : hypot(a, b);
+}
+
 #define real float
 #define FORM(name) name##_f32
 #define LAPACK(name) s##name##_
+#define SIZE fabsf
+#define ROOT sqrtf
+#define EPSILON FLT_EPSILON
+#define LEAST FLT_MIN
+#define SMALL 0x1p-20f /* squares of digits of such numbers are no subnormal ones */
 #include "kernels/linear/lapack_parts_body.h"
 
 #define real double
 #define FORM(name) name##_f64
 #define LAPACK(name) d##name##_
+#define SIZE fabs
+#define ROOT sqrt
+#define EPSILON DBL_EPSILON
+#define LEAST DBL_MIN
+#define SMALL 0x1p-300
 #include "kernels/linear/lapack_parts_body.h"
 
 /* In double no square of a float overflows or vanishes. */
@@ -71,9 +102,8 @@ snrm2_(const int *n, const float *x, const int *step)
 double
 dnrm2_(const int *n, const double *x, const int *step)
 {
-    const double least = 0x1p-900; /* a sum of squares that has lost no digits */
     const double sum = squares_f64(*n, x, *step, 1.0);
-    if (sum > least && sum < 1.0 / least) {
+    if (sum > LEAST_SUM && sum < 1.0 / LEAST_SUM) {
         return sqrt(sum);
     }
     double largest = 0.0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Functions of lapack_parts.c, which says what `real`, FORM(name) and LAPACK(name)
- * are. */
+ * are, and has macros for functions and limits of `real`. */
 
 #define matrix FORM(ipu__matrix)
 
@@ -15,6 +15,8 @@ void LAPACK(larfb)(const char *side, const char *trans, const char *direct,
                    const real *v, const int *ldv, const real *t, const int *ldt,
                    real *c, const int *ldc, real *work, const int *ldwork);
 real LAPACK(nrm2)(const int *n, const real *x, const int *step);
+void LAPACK(steqr)(const char *compz, const int *n, real *d, real *e, real *z,
+                   const int *ldz, real *work, int *info);
 
 static matrix
 FORM(of)(const real *at, const int *lead, bool transposed)
@@ -195,6 +197,232 @@ LAPACK(larfb)(const char *side, const char *trans, const char *direct,
     }
 }
 
+/* --- eigenvalues of tridiagonal matrices ------------------------------------------ */
+
+/* Columns `count` to 0 of Z, `lead` apart (it may be negative), of which neighbours are
+ * turned by one angle after the other, from the last pair on; for `rows` rows. */
+IPU_INLINE void
+FORM(turn_columns)(int rows, int count, const real *cosines, const real *sines, real *z,
+                   ptrdiff_t lead)
+{
+    typedef real vector __attribute__((vector_size(LANES * sizeof(real))));
+    int i = 0;
+    for (; i + LANES <= rows; i += LANES) {
+        vector last;
+        memcpy(&last, z + count * lead + i, sizeof last);
+        for (int k = count - 1; k >= 0; k--) {
+            vector here;
+            memcpy(&here, z + k * lead + i, sizeof here);
+            const vector turned = cosines[k] * last + sines[k] * here;
+            memcpy(z + (k + 1) * lead + i, &turned, sizeof turned);
+            last = cosines[k] * here - sines[k] * last;
+        }
+        memcpy(z + i, &last, sizeof last);
+    }
+    for (; i < rows; i++) {
+        real last = z[count * lead + i];
+        for (int k = count - 1; k >= 0; k--) {
+            const real here = z[k * lead + i];
+            z[(k + 1) * lead + i] = cosines[k] * last + sines[k] * here;
+            last = cosines[k] * here - sines[k] * last;
+        }
+        z[i] = last;
+    }
+}
+
+#define TURNS(target, class) \
+    target static void IPU__JOIN(FORM(turns), class)( \
+        int rows, int count, const real *cosines, const real *sines, real *z, \
+        ptrdiff_t lead) \
+    { \
+        FORM(turn_columns)(rows, count, cosines, sines, z, lead); \
+    }
+TURNS(, base)
+#if defined(__x86_64__)
+TURNS(IPU_TARGET_AVX2, avx2)
+TURNS(IPU_TARGET_AVX512, avx512)
+#endif
+#undef TURNS
+
+/* A block that no zero divides, from its one end, element 0, to the other, `last`; it
+ * may lie backwards. */
+typedef struct FORM(block) {
+    real *d;
+    real *e;
+    real *z;
+    ptrdiff_t step; /* of d and e, 1 or -1 */
+    ptrdiff_t lead; /* of z */
+    int rows;
+    void (*turn)(int, int, const real *, const real *, real *, ptrdiff_t);
+    real *cosines; /* room */
+    real *sines;
+} FORM(block);
+
+/* The eigenvalues of [a b; b c], a rotation to them, and which of them is where. */
+static void
+FORM(solve_pair)(const FORM(block) *s, int l)
+{
+    real *a = s->d + l * s->step;
+    real *c = a + s->step;
+    real *b = s->e + l * s->step;
+    const real sum = *a + *c;
+    const real gap = *c - *a;
+    const real root = FORM(length)(gap, 2 * *b);
+    const real large = (sum < 0 ? sum - root : sum + root) / 2;
+    const bool by_a = SIZE(*a) > SIZE(*c);
+    const real more = by_a ? *a : *c;
+    const real less = by_a ? *c : *a;
+    const real small = sum == 0 ? -large : more / large * less - *b / large * *b;
+    /* |tangent| <= 1 */
+    const real tangent = 2 * *b / (gap < 0 ? gap - root : gap + root);
+    const real cosine = 1 / ROOT(1 + tangent * tangent);
+    const real sine = tangent * cosine;
+    const real at_a = *a - tangent * *b;
+    const bool is_large = SIZE(at_a - large) <= SIZE(at_a - small);
+    s->turn(s->rows, 1, &cosine, &sine, s->z + l * s->lead, s->lead);
+    *a = is_large ? large : small;
+    *c = is_large ? small : large;
+    *b = 0;
+}
+
+/* A step of the implicit QL method on elements l to m, with Wilkinson's shift. */
+static void
+FORM(step)(const FORM(block) *s, int l, int m)
+{
+    real *const d = s->d;
+    real *const e = s->e;
+    const ptrdiff_t step = s->step;
+    const real half = (d[(l + 1) * step] - d[l * step]) / (2 * e[l * step]);
+    const real far = FORM(length)(half, 1);
+    real g = d[m * step] - d[l * step] +
+             e[l * step] / (half + (half < 0 ? -far : far));
+    real sine = 1;
+    real cosine = 1;
+    real p = 0;
+    for (int i = m - 1; i >= l; i--) {
+        const real f = sine * e[i * step];
+        const real b = cosine * e[i * step];
+        const real size = FORM(length)(g, f);
+        cosine = size == 0 ? 1 : g / size;
+        sine = size == 0 ? 0 : f / size;
+        if (i < m - 1) {
+            e[(i + 1) * step] = size;
+        }
+        g = d[(i + 1) * step] - p;
+        const real r = (d[i * step] - g) * sine + 2 * cosine * b;
+        p = sine * r;
+        d[(i + 1) * step] = g + p;
+        g = cosine * r - b;
+        s->cosines[i - l] = cosine;
+        s->sines[i - l] = sine;
+    }
+    s->turn(s->rows, m - l, s->cosines, s->sines, s->z + l * s->lead, s->lead);
+    d[l * step] -= p;
+    e[l * step] = g;
+}
+
+/* All eigenvalues of elements 0 to `last`; returns how many more steps there may be. */
+static int
+FORM(solve_block)(const FORM(block) *s, int last, int steps)
+{
+    const real tiny = EPSILON / 2 * (EPSILON / 2);
+    for (int l = 0; l <= last;) {
+        int m = l;
+        for (; m < last; m++) {
+            const real between = s->e[m * s->step];
+            if (between * between <=
+                tiny * SIZE(s->d[m * s->step]) * SIZE(s->d[(m + 1) * s->step]) +
+                    LEAST) {
+                s->e[m * s->step] = 0;
+                break;
+            }
+        }
+        if (m == l) {
+            l++;
+        } else if (m == l + 1) {
+            FORM(solve_pair)(s, l);
+            l += 2;
+        } else if (steps-- > 0) {
+            FORM(step)(s, l, m);
+        } else {
+            return 0;
+        }
+    }
+    return steps;
+}
+
+/* As LAPACK's: blocks are scaled where squares would overflow or vanish, and are walked
+ * from their smaller end. */
+void
+LAPACK(steqr)(const char *compz, const int *n, real *d, real *e, real *z,
+              const int *ldz, real *work, int *info)
+{
+    const bool vectors = !is_letter(compz, 'N');
+    int steps = 30 * *n;
+    for (int64_t j = 0; is_letter(compz, 'I') && j < *n; j++) {
+        memset(z + j * *ldz, 0, (size_t)*n * sizeof *z);
+        z[j * *ldz + j] = 1;
+    }
+    for (int begin = 0, end; begin < *n; begin = end) {
+        real largest = SIZE(d[begin]);
+        for (end = begin + 1; end < *n; end++) {
+            const real between = SIZE(e[end - 1]);
+            const real near = ROOT(SIZE(d[end - 1])) * ROOT(SIZE(d[end]));
+            if (between <= near * (EPSILON / 2)) {
+                e[end - 1] = 0;
+                break;
+            }
+            largest = between > largest ? between : largest;
+            largest = SIZE(d[end]) > largest ? SIZE(d[end]) : largest;
+        }
+        const int last = end - 1 - begin;
+        const bool back = SIZE(d[end - 1]) < SIZE(d[begin]);
+        const int first = back ? end - 1 : begin;
+        const FORM(block) block = {
+            .d = d + first,
+            .e = e + (back ? first - 1 : first),
+            .z = z + (ptrdiff_t)first * *ldz,
+            .step = back ? -1 : 1,
+            .lead = back ? -(ptrdiff_t)*ldz : *ldz,
+            .rows = vectors ? *n : 0,
+            .turn = IPU__FOR_CLASS(makers().cpu, FORM(turns)),
+            .cosines = work,
+            .sines = work + *n - 1,
+        };
+        int exponent = 0;
+        if (largest > 0 && (largest < SMALL || largest > 1 / SMALL)) {
+            (void)frexp((double)largest, &exponent);
+        }
+        for (int i = begin; exponent != 0 && i < end; i++) {
+            d[i] = (real)ldexp((double)d[i], -exponent);
+            e[i] = i + 1 < end ? (real)ldexp((double)e[i], -exponent) : e[i];
+        }
+        steps = last > 0 ? FORM(solve_block)(&block, last, steps) : steps;
+        for (int i = begin; exponent != 0 && i < end; i++) {
+            d[i] = (real)ldexp((double)d[i], exponent);
+            e[i] = i + 1 < end ? (real)ldexp((double)e[i], exponent) : e[i];
+        }
+    }
+    *info = 0;
+    for (int i = 0; i + 1 < *n; i++) {
+        *info += e[i] != 0;
+    }
+    for (int i = 0; *info == 0 && i + 1 < *n; i++) {
+        int least = i;
+        for (int j = i + 1; j < *n; j++) {
+            least = d[j] < d[least] ? j : least;
+        }
+        const real value = d[least];
+        d[least] = d[i];
+        d[i] = value;
+        for (int64_t j = 0; vectors && least != i && j < *n; j++) {
+            const real element = z[(int64_t)least * *ldz + j];
+            z[(int64_t)least * *ldz + j] = z[(int64_t)i * *ldz + j];
+            z[(int64_t)i * *ldz + j] = element;
+        }
+    }
+}
+
 /* --- norms ------------------------------------------------------------------------ */
 
 IPU_INLINE double
@@ -231,4 +459,9 @@ FORM(squares)(int64_t n, const real *x, int64_t step, double up)
 #undef real
 #undef FORM
 #undef LAPACK
+#undef SIZE
+#undef ROOT
+#undef EPSILON
+#undef LEAST
+#undef SMALL
 #undef matrix
