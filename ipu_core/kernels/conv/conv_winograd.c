@@ -36,6 +36,7 @@ ipu__winograd_serves(const ipu__conv_geometry *g, int64_t inner, int64_t outer)
         patches *= slides ? ipu__ceil_div(line->results, 2) : 1;
         pixels *= slides ? line->results : 1;
     }
+    /* and at least a fifth fewer products */
     return inner >= LEAST_CHANNELS && outer >= LEAST_CHANNELS &&
            5 * 16 * patches <= 4 * 9 * pixels;
 }

@@ -181,9 +181,9 @@ ipu__split_logarithm_f32(float z)
     return (ipu__logarithm){k, ipu__bits_float(bits - power) - 1.0f, power};
 }
 
-/* log(1 + f) - f */
+/* k log(2) + log(1 + f) */
 IPU_INLINE float
-ipu__logarithm_rest_f32(float f)
+ipu__join_logarithm_f32(float k, float f)
 {
     float z = f * f;
     float p = -8.461417258e-2f;
@@ -195,15 +195,16 @@ ipu__logarithm_rest_f32(float f)
     p = ipu__fma_f32(p, f, -2.500076294e-1f);
     p = ipu__fma_f32(p, f, 3.333330452e-1f);
     p = ipu__fma_f32(p, f, -0.5f);
-    return p * z;
+    p = ipu__fma_f32(k, 1.42860677e-6f, p * z);
+    return ipu__fma_f32(k, 0.693145752f, f + p);
 }
 
-/* k log(2) + log(1 + f) */
+/* Of normal numbers above 0 that are not infinite. */
 IPU_INLINE float
-ipu__join_logarithm_f32(float k, float f)
+ipu__near_log_f32(float x)
 {
-    float p = ipu__fma_f32(k, 1.42860677e-6f, ipu__logarithm_rest_f32(f));
-    return ipu__fma_f32(k, 0.693145752f, f + p);
+    ipu__logarithm split = ipu__split_logarithm_f32(x);
+    return ipu__join_logarithm_f32(split.k, split.f);
 }
 
 /* Numbers below the smallest normal one are scaled up first. */

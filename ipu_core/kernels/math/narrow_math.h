@@ -189,16 +189,37 @@ ipu__cosh_f32(float x)
     return 2.0f * (g + 0.0625f / g);
 }
 
-/* k + log(1 + f) / log(2), as ipu__log_f32. */
+/* k + log(1 + f) / log(2) */
+IPU_INLINE float
+ipu__join_log2_f32(float k, float f)
+{
+    float p = 1.377159357e-1f;
+    p = ipu__fma_f32(p, f, -2.117023319e-1f);
+    p = ipu__fma_f32(p, f, 2.138476670e-1f);
+    p = ipu__fma_f32(p, f, -2.383275926e-1f);
+    p = ipu__fma_f32(p, f, 2.880212963e-1f);
+    p = ipu__fma_f32(p, f, -3.607271612e-1f);
+    p = ipu__fma_f32(p, f, 4.809081256e-1f);
+    p = ipu__fma_f32(p, f, -7.213471532e-1f);
+    p = ipu__fma_f32(p, f, 1.442695022e+0f);
+    return ipu__fma_f32(f, p, k);
+}
+
+/* As ipu__near_log_f32. */
+IPU_INLINE float
+ipu__near_log2_f32(float x)
+{
+    ipu__logarithm split = ipu__split_logarithm_f32(x);
+    return ipu__join_log2_f32(split.k, split.f);
+}
+
+/* As ipu__log_f32. */
 IPU_INLINE float
 ipu__log2_f32(float x)
 {
     bool tiny = x < 1.17549435e-38f;
     ipu__logarithm split = ipu__split_logarithm_f32(tiny ? x * 8388608.0f : x);
-    float p = ipu__logarithm_rest_f32(split.f);
-    float low = ipu__fma_f32(split.f, 1.92596303e-8f, p * 1.44269502f);
-    float high = ipu__fma_f32(split.f, 1.44269502f, low);
-    float result = (split.k + (tiny ? -23.0f : 0.0f)) + high;
+    float result = ipu__join_log2_f32(split.k + (tiny ? -23.0f : 0.0f), split.f);
     result = x > 3.4028234e38f ? x : result;
     result = x == 0.0f ? -INFINITY : result;
     return x >= 0.0f ? result : NAN;
