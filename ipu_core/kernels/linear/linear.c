@@ -43,6 +43,7 @@ typedef struct linear_plan {
 
 enum {
     LINE_BYTES = 64,
+    FLOPS_OF_COPY = 32, /* that take as long as to copy a number */
     /* rows that are as many apart share a few places in a cache */
     PERIOD_BYTES = 512,
     LEAST_CUT = 128 /* rows and columns of a matrix that several threads make */

@@ -56,6 +56,42 @@ FORM(set_room)(linear_plan *p)
     }
 }
 
+typedef struct FORM(copies) {
+    const real *from;
+    int64_t lead;
+    real *to;
+    int64_t to_lead;
+    int64_t rows;
+    int64_t columns;
+    bool turned;
+    int32_t parts;
+} FORM(copies);
+
+static void
+FORM(copy_part)(void *state, int32_t task, int32_t worker)
+{
+    const FORM(copies) *c = state;
+    const int64_t begin = ipu__part_begin((int)c->rows, c->parts, task);
+    const int64_t end = ipu__part_begin((int)c->rows, c->parts, task + 1);
+    (void)worker;
+    FORM(copy)(c->from + begin * (c->turned ? 1 : c->lead), c->lead,
+               c->to + begin * c->to_lead, c->to_lead, end - begin, c->columns,
+               c->turned);
+}
+
+static void
+FORM(copy_matrix)(const linear_job *job, const real *from, int lead, real *to,
+                  int to_lead, int rows, int columns, bool turned)
+{
+    FORM(copies) c = {from, lead, to, to_lead, rows, columns, turned, 1};
+    c.parts = ipu__parts_of(rows, (int64_t)FLOPS_OF_COPY * columns);
+    if (c.parts == 1) {
+        FORM(copy)(from, lead, to, to_lead, rows, columns, turned);
+    } else {
+        ipu_pool_run(job->by.pool, c.parts, FORM(copy_part), &c);
+    }
+}
+
 /* Matrix `batch` of an input, [rows, columns], as rows, or turned as columns. */
 static void
 FORM(load)(const linear_job *job, int32_t input, int64_t batch, int rows, int columns,
@@ -63,8 +99,8 @@ FORM(load)(const linear_job *job, int32_t input, int64_t batch, int rows, int co
 {
     const real *from =
         (const real *)job->call->inputs[input] + batch * rows * columns;
-    FORM(copy)(from, columns, to, lead, turned ? columns : rows,
-               turned ? rows : columns, turned);
+    FORM(copy_matrix)(job, from, columns, to, lead, turned ? columns : rows,
+                      turned ? rows : columns, turned);
 }
 
 /* Matrix `batch` of an output, [rows, columns], from rows, or turned from columns. */
@@ -73,7 +109,7 @@ FORM(store)(const linear_job *job, int32_t output, int64_t batch, int rows, int 
             bool turned, const real *from, int lead)
 {
     real *to = (real *)job->call->outputs[output] + batch * rows * columns;
-    FORM(copy)(from, lead, to, columns, rows, columns, turned);
+    FORM(copy_matrix)(job, from, lead, to, columns, rows, columns, turned);
 }
 
 static void
