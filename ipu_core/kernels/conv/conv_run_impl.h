@@ -15,7 +15,10 @@ ipu_status ipu__conv_wide_prepare(const ipu__preparation *p);
 
 /* --- conv_winograd.c --------------------------------------------------------------- */
 
-enum { IPU_WINOGRAD_MATRICES = 16 };
+enum {
+    IPU_WINOGRAD_MATRICES = 16,
+    IPU_WINOGRAD_APART = 16 /* more floats: they do not meet in the sets of a cache */
+};
 
 typedef struct ipu__winograd {
     int64_t inner; /* channels that a sum goes over, and those of the result */

@@ -681,7 +681,8 @@ prepare_phases(const ipu__preparation *p, windows_plan *plan)
     plan->panel_count = ipu__ceil_div(plan->outer, width);
     plan->row_chunks = ipu__ceil_div(plan->inner, PACKED_ROWS);
     if (plan->is_winograd) {
-        plan->group_panels = IPU_WINOGRAD_MATRICES * plan->inner * columns;
+        plan->group_panels =
+            IPU_WINOGRAD_MATRICES * (plan->inner * columns + IPU_WINOGRAD_APART);
     }
     return IPU_OK;
 }

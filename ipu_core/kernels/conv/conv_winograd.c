@@ -17,8 +17,7 @@
 enum {
     LEAST_CHANNELS = 16, /* the transforms, by channel, must be paid by the products */
     MATRIX_FLOATS = 128 * 1024, /* of a band's patches and products: in a cache */
-    LEAST_PIXELS = 96,
-    APART = 16 /* more floats, so that 16 matrices do not meet in a cache's sets */
+    LEAST_PIXELS = 96
 };
 
 bool
@@ -65,8 +64,8 @@ ipu__winograd_prepare(const ipu__preparation *p, const ipu__conv_geometry *g,
         .outer = outer,
         .at = places,
         .to = places + patches,
-        .source_step = ipu__whole_lines(patches * inner) + APART,
-        .product_step = ipu__whole_lines(patches * outer) + APART,
+        .source_step = ipu__whole_lines(patches * inner) + IPU_WINOGRAD_APART,
+        .product_step = ipu__whole_lines(patches * outer) + IPU_WINOGRAD_APART,
         .places = ipu__whole_lines(patches),
     };
     out->upper_levels = ipu__max(ipu__sum_levels(ipu__sum_blocks(inner)) - 1, 0);

@@ -24,7 +24,6 @@ enum {
     BANDS_OF_RUN = 4, /* at least, where there are more than the usual parts */
     RUNS_FLOATS = 1 << 22, /* of the matrices of all runs */
     MATRICES = IPU_WINOGRAD_MATRICES,
-    APART = 16, /* see conv_winograd.c */
     POSITIONS = 9
 };
 
@@ -387,9 +386,9 @@ prepare_scratch(filter_plan *plan)
         temporary = ipu__max(temporary, pixels * g->c.filters);
     }
     plan->temporary = ipu__whole_lines(temporary);
-    plan->patch_step = ipu__whole_lines(pixels / 4 * cut->in) + APART;
-    plan->quad_step =
-        ipu__whole_lines(ipu__ceil_div(cut->out, width) * width * (pixels / 4)) + APART;
+    plan->patch_step = ipu__whole_lines(pixels / 4 * cut->in) + IPU_WINOGRAD_APART;
+    plan->quad_step = ipu__ceil_div(cut->out, width) * width * (pixels / 4);
+    plan->quad_step = ipu__whole_lines(plan->quad_step) + IPU_WINOGRAD_APART;
     plan->places = ipu__whole_lines(pixels / 4);
 }
 
