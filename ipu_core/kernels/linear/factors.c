@@ -15,6 +15,17 @@ enum {
     SUMS = 8 /* side by side in a long one */
 };
 
+/* Where a part begins; of a triangle all have the same area. */
+static int
+begin_of(int count, int32_t parts, int32_t part, bool upper)
+{
+    if (!upper) {
+        return ipu__part_begin(count, parts, part);
+    }
+    const int units = (int)(sqrt((double)part / parts) * count / IPU__PART_UNIT + 0.5);
+    return part == parts ? count : units * IPU__PART_UNIT;
+}
+
 #define real float
 #define FORM(name) name##_f32
 #define ROOT sqrtf

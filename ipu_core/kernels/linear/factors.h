@@ -23,7 +23,7 @@ typedef struct ipu__makers {
 
 enum {
     IPU__PART_UNIT = 8, /* rows or columns; parts are so many, but for the last one */
-    IPU__LEAST_PART = 32,
+    IPU__LEAST_PART = 64, /* smaller ones are slow where BLIS packs all operands */
     IPU__PART_FLOPS = 1 << 20
 };
 

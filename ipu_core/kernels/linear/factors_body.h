@@ -51,8 +51,8 @@ FORM(multiply_part)(void *state, int32_t task, int32_t worker)
     const FORM(ipu__product) *p = job->product;
     const bool by_rows = p->m > p->n;
     const int along = by_rows ? p->m : p->n;
-    const int begin = ipu__part_begin(along, job->parts, task);
-    const int end = ipu__part_begin(along, job->parts, task + 1);
+    const int begin = begin_of(along, job->parts, task, p->upper);
+    const int end = begin_of(along, job->parts, task + 1, p->upper);
     const int m = by_rows ? end - begin : p->upper ? end : p->m;
     const int n = by_rows ? p->n : end - begin;
     const matrix a = by_rows ? FORM(part)(p->a, begin, 0) : p->a;
