@@ -20,7 +20,7 @@ enum {
     LARGE_BYTES = 8 << 20,
     CORNER = 8,              /* elements each way that registers hold */
     VECTOR_BYTES = 32,
-    CLEARED_BYTES = 1 << 17, /* by a task */
+    CLEARED_BYTES = 1 << 16, /* by a thread, at least */
     SHORT_RUN_BYTES = 1024,  /* longer ones by the C library */
     REPEATED_BYTES = 4096    /* at least, and less than twice as many, at a time */
 };
@@ -495,12 +495,15 @@ clear(void *state, int64_t begin, int64_t end)
     memset(ipu__at_mutable(state, begin), 0, (size_t)(end - begin));
 }
 
-/* Input 0 into zeros. */
+/* Input 0 into zeros, which each thread writes in one piece: processors store long ones
+ * past their caches. */
 static ipu_status
 run_slice_grad(const ipu_kernel_call *call)
 {
-    ipu__run_items(call->pool, (int64_t)ipu_type_bytes(&call->spec->outputs[0]),
-                   CLEARED_BYTES, clear, call->outputs[0]);
+    const int64_t all = (int64_t)ipu_type_bytes(&call->spec->outputs[0]);
+    const int64_t each = ipu__ceil_div(all, ipu_pool_hands(call->pool));
+    ipu__run_items(call->pool, all, ipu__max(each, CLEARED_BYTES), clear,
+                   call->outputs[0]);
     return run_copy(call);
 }
 
