@@ -9,6 +9,19 @@ enum { WINDOW = 3, PATCH = 4, QUAD = 2 };
 _Static_assert((int)PANEL <= (int)IPU_CONV_MOST_COLUMNS,
                "what packs filters has room for a panel");
 
+/* A statement for each vector of channels from c on; `cut`: which the last channels do
+ * not fill. */
+#define EACH_CHANNELS(channels, ...) \
+    for (int64_t c = 0; c < (channels); c += LANES) { \
+        if ((channels) - c >= LANES) { \
+            const bool cut = false; \
+            __VA_ARGS__; \
+        } else { \
+            const bool cut = true; \
+            __VA_ARGS__; \
+        } \
+    }
+
 /* B^T d of a column d of a patch. */
 IPU_INLINE TARGET void
 patch_column(const vector d[PATCH], vector out[PATCH])
@@ -104,17 +117,11 @@ TARGET static void
 winograd_patches(const ipu__patches *p)
 {
     const edge last = edge_of((p->channels - 1) % LANES + 1);
-    const int64_t whole = p->channels - p->channels % LANES;
     for (int64_t i = 0; i < p->count; i++) {
         const float *from = p->source + p->at[i];
         float *out = p->out + i * p->channels;
-        for (int64_t c = 0; c < whole; c += LANES) {
-            winograd_patch(false, last, from + c, p->row, p->column, out + c, p->step);
-        }
-        if (whole < p->channels) {
-            winograd_patch(true, last, from + whole, p->row, p->column, out + whole,
-                           p->step);
-        }
+        EACH_CHANNELS(p->channels, winograd_patch(cut, last, from + c, p->row,
+                                                  p->column, out + c, p->step))
     }
 }
 
@@ -151,14 +158,8 @@ TARGET static void
 winograd_quads(const ipu__quads *q)
 {
     const edge last = edge_of((q->channels - 1) % LANES + 1);
-    const int64_t whole = q->channels - q->channels % LANES;
     for (int64_t i = 0; i < q->count; i++) {
-        for (int64_t c = 0; c < whole; c += LANES) {
-            winograd_quad(false, last, q, i, c);
-        }
-        if (whole < q->channels) {
-            winograd_quad(true, last, q, i, whole);
-        }
+        EACH_CHANNELS(q->channels, winograd_quad(cut, last, q, i, c))
     }
 }
 
@@ -191,14 +192,8 @@ TARGET static void
 winograd_gradients(const ipu__quad_gradients *q)
 {
     const edge last = edge_of((q->channels - 1) % LANES + 1);
-    const int64_t whole = q->channels - q->channels % LANES;
     for (int64_t i = 0; i < q->count; i++) {
-        for (int64_t c = 0; c < whole; c += LANES) {
-            winograd_gradient(false, last, q, i, c);
-        }
-        if (whole < q->channels) {
-            winograd_gradient(true, last, q, i, whole);
-        }
+        EACH_CHANNELS(q->channels, winograd_gradient(cut, last, q, i, c))
     }
 }
 
@@ -234,11 +229,5 @@ TARGET static void
 winograd_sums(const ipu__filter_sums *s)
 {
     const edge last = edge_of((s->columns - 1) % LANES + 1);
-    const int64_t whole = s->columns - s->columns % LANES;
-    for (int64_t c = 0; c < whole; c += LANES) {
-        winograd_sum(false, last, s, c);
-    }
-    if (whole < s->columns) {
-        winograd_sum(true, last, s, whole);
-    }
+    EACH_CHANNELS(s->columns, winograd_sum(cut, last, s, c))
 }

@@ -208,15 +208,29 @@ ipu__near_log_f32(float x)
 }
 
 /* Numbers below the smallest normal one are scaled up first. */
-IPU_INLINE float
-ipu__log_f32(float x)
+IPU_INLINE ipu__logarithm
+ipu__split_any_logarithm_f32(float x)
 {
     bool tiny = x < 1.17549435e-38f;
     ipu__logarithm split = ipu__split_logarithm_f32(tiny ? x * 8388608.0f : x);
-    float result = ipu__join_logarithm_f32(split.k + (tiny ? -23.0f : 0.0f), split.f);
-    result = x > 3.4028234e38f ? x : result;
-    result = x == 0.0f ? -INFINITY : result;
-    return x >= 0.0f ? result : NAN;
+    split.k += tiny ? -23.0f : 0.0f;
+    return split;
+}
+
+/* `log`, which is x's logarithm where that is a number. */
+IPU_INLINE float
+ipu__end_logarithm_f32(float x, float log)
+{
+    log = x > 3.4028234e38f ? x : log;
+    log = x == 0.0f ? -INFINITY : log;
+    return x >= 0.0f ? log : NAN;
+}
+
+IPU_INLINE float
+ipu__log_f32(float x)
+{
+    ipu__logarithm split = ipu__split_any_logarithm_f32(x);
+    return ipu__end_logarithm_f32(x, ipu__join_logarithm_f32(split.k, split.f));
 }
 
 /* e / (e + 2) with e = expm1(2 |x|); the sign of x, also of -0. */

@@ -213,16 +213,11 @@ ipu__near_log2_f32(float x)
     return ipu__join_log2_f32(split.k, split.f);
 }
 
-/* As ipu__log_f32. */
 IPU_INLINE float
 ipu__log2_f32(float x)
 {
-    bool tiny = x < 1.17549435e-38f;
-    ipu__logarithm split = ipu__split_logarithm_f32(tiny ? x * 8388608.0f : x);
-    float result = ipu__join_log2_f32(split.k + (tiny ? -23.0f : 0.0f), split.f);
-    result = x > 3.4028234e38f ? x : result;
-    result = x == 0.0f ? -INFINITY : result;
-    return x >= 0.0f ? result : NAN;
+    ipu__logarithm split = ipu__split_any_logarithm_f32(x);
+    return ipu__end_logarithm_f32(x, ipu__join_log2_f32(split.k, split.f));
 }
 
 /* log(1 + w), or, of x from 2^26 on, log(2 x). */
