@@ -383,8 +383,13 @@ ipu__gelu_grad_f32(float x, float dy)
  * below 1. */
 #define IPU_NEAR_LIMIT 8192.0f
 
-IPU_INLINE float
-ipu__near_turned_f32(float x, uint32_t quarter)
+typedef struct ipu__near_turn {
+    float rest;     /* r */
+    uint32_t count; /* n, in the lowest bits */
+} ipu__near_turn;
+
+IPU_INLINE ipu__near_turn
+ipu__near_turn_f32(float x)
 {
     const float magic = 12582912.0f;
     float shifted = ipu__fma_f32(x, 0.636619772f, magic);
@@ -392,6 +397,14 @@ ipu__near_turned_f32(float x, uint32_t quarter)
     float r = ipu__fma_f32(n, -0x1.921fb6p+0f, x);
     r = ipu__fma_f32(n, 0x1.777a5cp-25f, r);
     r = ipu__fma_f32(n, 0x1.ee59dap-50f, r);
+    return (ipu__near_turn){r, ipu__float_bits(shifted)};
+}
+
+IPU_INLINE float
+ipu__near_turned_f32(float x, uint32_t quarter)
+{
+    ipu__near_turn turn = ipu__near_turn_f32(x);
+    float r = turn.rest;
     float z = r * r;
     float s = ipu__fma_f32(-1.951601153e-4f, z, 8.332168683e-3f);
     s = ipu__fma_f32(s, z, -1.666665524e-1f);
@@ -399,7 +412,7 @@ ipu__near_turned_f32(float x, uint32_t quarter)
     float c = ipu__fma_f32(2.443166704e-5f, z, -1.388730365e-3f);
     c = ipu__fma_f32(c, z, 4.166664556e-2f);
     c = ipu__fma_f32(c, z * z, ipu__fma_f32(z, -0.5f, 1.0f));
-    uint32_t turns = ipu__float_bits(shifted) + quarter;
+    uint32_t turns = turn.count + quarter;
     float result = (turns & 1) != 0 ? c : s;
     result = ipu__bits_float(ipu__float_bits(result) ^ ((turns & 2) << 30));
     return x == 0.0f && quarter == 0 ? x : result;

@@ -19,26 +19,20 @@ ipu__odd_f32(float x, float z, float p)
 /* --- sin, cos and their inverses ------------------------------------------------------
  */
 
-/* Below IPU_NEAR_LIMIT, as ipu__near_turned_f32; in odd quarters -1 / tan. */
+/* Below IPU_NEAR_LIMIT; in odd quarters -1 / tan. */
 IPU_INLINE float
 ipu__near_tan_f32(float x)
 {
-    const float magic = 12582912.0f;
-    float shifted = ipu__fma_f32(x, 0.636619772f, magic);
-    float n = shifted - magic;
-    float r = ipu__fma_f32(n, -0x1.921fb6p+0f, x);
-    r = ipu__fma_f32(n, 0x1.777a5cp-25f, r);
-    r = ipu__fma_f32(n, 0x1.ee59dap-50f, r);
-    float z = r * r;
+    ipu__near_turn turn = ipu__near_turn_f32(x);
+    float z = turn.rest * turn.rest;
     float p = 9.391731583e-3f;
     p = ipu__fma_f32(p, z, 3.108798061e-3f);
     p = ipu__fma_f32(p, z, 2.443747409e-2f);
     p = ipu__fma_f32(p, z, 5.340905115e-2f);
     p = ipu__fma_f32(p, z, 1.333882958e-1f);
     p = ipu__fma_f32(p, z, 3.333315551e-1f);
-    float t = ipu__odd_f32(r, z, p);
-    bool odd = (ipu__float_bits(shifted) & 1) != 0;
-    float result = ipu__pick(odd, -1.0f / t, t);
+    float t = ipu__odd_f32(turn.rest, z, p);
+    float result = ipu__pick((turn.count & 1) != 0, -1.0f / t, t);
     return ipu__pick(x == 0.0f, x, result);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions of one float32 or two, computed in float64 and rounded once: errors before
+ * Functions of one float32, computed in float64 and rounded once: errors before
  * that are below 2^-33, so results are those of float64, rounded, but where they lie
  * halfway between two floats. Straight-line code, as in wide_math.h; polynomials
  * are least-maximum fits. Every float32 but 0 is a normal float64, and no square of one
