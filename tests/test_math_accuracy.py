@@ -125,12 +125,14 @@ def sweep(count: int, seed: int = 1) -> Array:
     return np.concatenate([np.asarray(part).astype(np.float32) for part in parts])
 
 
-def run(op: str, *inputs: Array, **options: Any) -> Array:
+def run(op: str, *inputs: Array, kind: str | None = None, **options: Any) -> Array:
+    """The result, of dtype `kind`; None: of the inputs'."""
+    result = f"{kind or inputs[0].dtype.name}[{inputs[0].size}]"
     kind = f"{inputs[0].dtype.name}[{inputs[0].size}]"
     names = [f"%{i}" for i in range(len(inputs))]
     params = ", ".join(f"{name}: {kind}" for name in names)
     last = f"%{len(inputs)}"
-    text = f"block b0({params}) {{\n  {last} = {op}({', '.join(names)}) : {kind}\n}}"
+    text = f"block b0({params}) {{\n  {last} = {op}({', '.join(names)}) : {result}\n}}"
     if inputs[0].dtype not in (np.float16, np.float32):
         text = f"host graph\n{text}"
     program = _core.graph_compile(f"{text} -> ({last})\n", **options)
@@ -439,6 +441,30 @@ def test_float16_arithmetic_is_rounded_once(op: str) -> None:
         want = PAIRS[op](a.astype(np.float64), b.astype(np.float64)).astype(np.float16)
     assert same_bits(run(op, a, b), want)
     assert same_bits(run(op, a, b, reference=True), want)
+
+
+@pytest.mark.parametrize("name", ["generic", "avx2", "avx512"])
+@pytest.mark.parametrize(
+    "op",
+    "maximum minimum equal not_equal less less_equal greater greater_equal tanh_grad "
+    "sigmoid_grad relu_grad".split(),
+)
+def test_float16_of_two_is_that_of_float32(
+    op: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPU_CPU_CLASS", name)
+    random = np.random.default_rng(6)
+    special = np.array([0, 1, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7FFF], np.uint16)
+    special = np.concatenate([special, special | 0x8000]).view(np.float16)
+    for other in (random.permutation(ALL_HALVES), -ALL_HALVES, ALL_HALVES):
+        a = np.concatenate([ALL_HALVES, np.repeat(special, special.size)])
+        b = np.concatenate([other, np.tile(special, special.size)])
+        kind = "bool" if "equal" in op or op in ("less", "greater") else None
+        with np.errstate(invalid="ignore", over="ignore"):
+            want = run(op, a.astype(np.float32), b.astype(np.float32), kind=kind)
+            want = want if kind else want.astype(np.float16)
+        for part in (slice(None), slice(-37, None)):
+            assert same_bits(run(op, a[part], b[part], kind=kind), want[part])
 
 
 @pytest.mark.parametrize("name", ["generic", "avx2", "avx512"])

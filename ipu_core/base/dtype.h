@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* X(NAME, text, C storage, bytes, kind, on device)
  * kind: 'f' floating, 'i' signed, 'u' unsigned, 'b' bool. `text` is NumPy's name. */
@@ -56,8 +57,44 @@ static inline bool ipu_dtype_is_float(ipu_dtype dtype)
 /* Parses NumPy's name; false where there is none such. */
 bool ipu_dtype_parse(const char *text, size_t length, ipu_dtype *out);
 
-/* float16 <-> float32, round to nearest even; bit exact (IEEE 754 binary16). */
-uint16_t ipu_float16_from_float(float value);
-float ipu_float16_to_float(uint16_t bits);
+/* float16 <-> float32, round to nearest even; bit exact (IEEE 754 binary16). NaN are
+ * quiet. Without a branch, so that compilers make vectors of their loops. */
+static inline float
+ipu_float16_to_float(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    const int32_t magnitude = half & 0x7fff;
+    const float subnormal = (float)magnitude * 0x1p-24f;
+    int32_t bits = (magnitude << 13) + (112 << 23);
+    int32_t small;
+    uint32_t signed_bits;
+    float value;
+    memcpy(&small, &subnormal, sizeof small);
+    bits += magnitude >= 0x7c00 ? 112 << 23 : 0;
+    bits |= magnitude > 0x7c00 ? 0x400000 : 0;
+    signed_bits = sign | (uint32_t)(magnitude < 0x400 ? small : bits);
+    memcpy(&value, &signed_bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t
+ipu_float16_from_float(float value)
+{
+    uint32_t signed_bits;
+    int32_t small;
+    memcpy(&signed_bits, &value, sizeof value);
+    const int32_t magnitude = (int32_t)(signed_bits & 0x7fffffffu);
+    const int32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff); /* upper bits are kept */
+    /* a carry moves into the exponent, from the greatest number to infinity */
+    const int32_t normal =
+        (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    memcpy(&value, &magnitude, sizeof value);
+    value += 0.5f; /* whose last place is that of subnormal halves */
+    memcpy(&small, &value, sizeof small);
+    int32_t half = magnitude < 0x38800000 ? small - 0x3f000000 : normal;
+    half = magnitude >= 0x47800000 ? 0x7c00 : half;
+    half = magnitude > 0x7f800000 ? nan : half;
+    return (uint16_t)(signed_bits >> 16 & 0x8000u) | (uint16_t)half;
+}
 
 #endif

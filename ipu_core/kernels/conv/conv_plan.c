@@ -6,10 +6,12 @@
 
 enum { BAND_FLOATS = 40 * 1024 };
 
-static const ipu__conv_tiles *
-tiles_of(ipu_cpu_class cpu)
+const ipu__conv_tiles *
+ipu__conv_tiles_of(ipu_cpu_class cpu, ipu_dtype dtype)
 {
-    return IPU_FOR_CLASS(cpu, ipu__conv, ipu__conv_base);
+    const ipu__conv_tiles *tiles = IPU_FOR_CLASS(cpu, ipu__conv, ipu__conv_base);
+    const bool is_exact = dtype == IPU_DTYPE_FLOAT16 && tiles == &ipu__conv_plain;
+    return is_exact ? &ipu__conv_plain_halves : tiles;
 }
 
 /* Taps by ascending place in the source: their own order, reversed for the transpose. */
@@ -63,7 +65,9 @@ ipu__conv_geometry_of(const ipu__preparation *p, ipu__conv_geometry *out)
     ipu__conv_shapes shapes = ipu__conv_shapes_of(spec);
     const bool turned = spec->op == IPU_OP_ID_CONV_GRAD_INPUT ||
                         spec->op == IPU_OP_ID_FUSED_CONV_GRAD_INPUT;
-    *out = (ipu__conv_geometry){.cpu = p->cpu, .tiles = tiles_of(p->cpu)};
+    *out = (ipu__conv_geometry){
+        .cpu = p->cpu,
+        .tiles = ipu__conv_tiles_of(p->cpu, spec->inputs[0].dtype)};
     ipu_convolution *c = &out->c;
     ipu_convolution_of(spec->attrs, shapes.x, shapes.w, c);
     for (int32_t i = 0; i < IPU_LINES; i++) {

@@ -96,6 +96,8 @@ typedef struct ipu__conv_geometry {
     const ipu__conv_tiles *tiles;
 } ipu__conv_geometry;
 
+/* Tiles for elements of a dtype. */
+const ipu__conv_tiles *ipu__conv_tiles_of(ipu_cpu_class cpu, ipu_dtype dtype);
 ipu_status ipu__conv_geometry_of(const ipu__preparation *p, ipu__conv_geometry *out);
 /* Cuts results such that a band has at most `pixels`, and its source, of which a place
  * has `channels` floats, stays in the second-level cache. Rows and columns of a band are

@@ -220,5 +220,6 @@ extern const ipu__conv_tiles ipu__conv_neon;
 #define ipu__conv_base ipu__conv_plain
 #endif
 extern const ipu__conv_tiles ipu__conv_plain;
+extern const ipu__conv_tiles ipu__conv_plain_halves;
 
 #endif

@@ -816,6 +816,8 @@ ipu__conv_windows_prepare(const ipu__preparation *p)
                                     : BAND_PIXELS,
                   plan->is_winograd ? 2 : 1);
     if (plan->is_winograd) {
+        /* sums of halves have more bits than halves */
+        g->tiles = ipu__conv_tiles_of(p->cpu, IPU_DTYPE_FLOAT32);
         IPU_TRY(ipu__winograd_prepare(p, g, plan->inner, plan->outer,
                                       &plan->winograd));
     }

@@ -400,6 +400,7 @@ ipu__winograd_filter_prepare(const ipu__preparation *p, const ipu__conv_geometry
     filter_plan *plan;
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->g = *g;
+    plan->g.tiles = ipu__conv_tiles_of(p->cpu, IPU_DTYPE_FLOAT32); /* of sums */
     plan->inner = c->depth;
     plan->outer = c->filters / c->groups;
     plan->usual = cut_of(plan, MOST_CHANNELS, MOST_CHANNELS);

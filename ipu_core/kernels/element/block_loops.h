@@ -467,13 +467,50 @@ UNARY(to_odd_f64_f32, float, double, ipu__float_to_odd(x))
 /* --- float16 -------------------------------------------------------------------------
  */
 
+/* A number among the others, of which 0 and -0 are the same. All of its steps fit 16
+ * bits, for twice as many lanes. */
+BLOCK_TARGET static inline int16_t
+half_order(uint16_t x)
+{
+    const int16_t negative = (int16_t)(uint16_t)(0x8000u - x);
+    return (int16_t)x < 0 ? negative : (int16_t)x;
+}
+
+BLOCK_TARGET static inline bool
+half_is_nan(uint16_t x)
+{
+    return (int16_t)(x & 0x7fff) > 0x7c00;
+}
+
+/* `number`, or the first of x and y that is NaN, quiet as after float32. */
+BLOCK_TARGET static inline uint16_t
+half_or_nan(uint16_t x, uint16_t y, uint16_t number)
+{
+    const uint16_t quiet_x = x | 0x200;
+    const uint16_t quiet_y = y | 0x200;
+    const uint16_t result = half_is_nan(y) ? quiet_y : number;
+    return half_is_nan(x) ? quiet_x : result;
+}
+
 /* Ops on the bits alone. */
+#define HALF_COMPARE(operator) \
+    !half_is_nan(x) && !half_is_nan(y) && half_order(x) operator half_order(y)
 #define HALF_FORMULAS(F) \
+    F(EQUAL, TWO, TEST, f16, HALF_COMPARE(==)) \
+    F(NOT_EQUAL, TWO, TEST, f16, !(HALF_COMPARE(==))) \
+    F(LESS, TWO, TEST, f16, HALF_COMPARE(<)) \
+    F(LESS_EQUAL, TWO, TEST, f16, HALF_COMPARE(<=)) \
+    F(GREATER, TWO, TEST, f16, HALF_COMPARE(>)) \
+    F(GREATER_EQUAL, TWO, TEST, f16, HALF_COMPARE(>=)) \
     F(NEG, ONE, SAME, f16, x ^ 0x8000u) \
     F(ABS, ONE, SAME, f16, x & 0x7fffu) \
     F(RELU, ONE, SAME, f16, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */ \
     F(RELU_GRAD, TWO, SAME, f16, (uint16_t)(x - 1u) < 0x7c00u ? y : 0) \
-    F(IS_NAN, ONE, TEST, f16, (x & 0x7fffu) > 0x7c00u) \
+    F(MAXIMUM, TWO, SAME, f16, \
+      half_or_nan(x, y, half_order(x) > half_order(y) ? x : y)) \
+    F(MINIMUM, TWO, SAME, f16, \
+      half_or_nan(x, y, half_order(x) < half_order(y) ? x : y)) \
+    F(IS_NAN, ONE, TEST, f16, half_is_nan(x)) \
     F(IS_INF, ONE, TEST, f16, (x & 0x7fffu) == 0x7c00u) \
     F(IS_FINITE, ONE, TEST, f16, (x & 0x7fffu) < 0x7c00u)
 HALF_FORMULAS(LOOP_OF)
@@ -490,6 +527,7 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 #define LOAD_FLOATS _mm512_loadu_ps
 #define SAME_FLOATS _mm512_set1_ps
 #define STORE_FLOATS _mm512_storeu_ps
+#define WHOLE_FLOATS _mm512_roundscale_ps
 #elif BLOCK_F16C == 8
 #define FLOATS __m256
 #define LOAD_HALVES(from) \
@@ -500,6 +538,7 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 #define LOAD_FLOATS _mm256_loadu_ps
 #define SAME_FLOATS _mm256_set1_ps
 #define STORE_FLOATS _mm256_storeu_ps
+#define WHOLE_FLOATS _mm256_round_ps
 #endif
 #if defined(BLOCK_F16C)
 #define FLOAT_OF(half) _cvtsh_ss(half)
@@ -590,41 +629,50 @@ SIGNATURE(cast_by_f32)
     return IPU_FAULT_NONE;
 }
 
-/* The same as through_f32 without a store in between. */
+/* The same as through_f32 without a store in between: `vector` of x and y, vectors, and
+ * `one` of the rest, one by one. */
 #if defined(BLOCK_F16C)
-#define HALF_VECTORS(operator, second) \
+#define HALF_VECTORS(y_floats, vector) \
     for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) { \
-        FLOATS value = LOAD_HALVES(xs + i) operator second; \
-        STORE_HALVES(result + i, value); \
+        const FLOATS x = LOAD_HALVES(xs + i); \
+        y_floats STORE_HALVES(result + i, vector); \
     }
 #else
-#define HALF_VECTORS(operator, second)
+#define HALF_VECTORS(y_floats, vector)
 #endif
-#define HALF_BINARY(name, operator) \
+#define HALF_LOOP(name, operands, vector, one) \
     SIGNATURE(name##_f16) \
     { \
         const uint16_t *xs = a; \
-        const uint16_t *ys = b; \
         uint16_t *result = out; \
         int64_t i = 0; \
         UNUSED(); \
-        HALF_VECTORS(operator, LOAD_HALVES(ys + i)) \
+        HALF_VECTORS(VECTOR_##operands, vector) \
+        IPU_INDEPENDENT \
         for (; i < n; i++) { \
-            result[i] = HALF_OF(FLOAT_OF(xs[i]) operator FLOAT_OF(ys[i])); \
+            const float x = FLOAT_OF(xs[i]); \
+            NUMBER_##operands result[i] = HALF_OF(one); \
         } \
         return IPU_FAULT_NONE; \
-    } \
+    }
+#define VECTOR_ONE
+#define NUMBER_ONE
+#define VECTOR_TWO const FLOATS y = LOAD_HALVES((const uint16_t *)b + i);
+#define NUMBER_TWO const float y = FLOAT_OF(((const uint16_t *)b)[i]);
+#define HALF_BINARY(name, operator) \
+    HALF_LOOP(name, TWO, x operator y, x operator y) \
     BLOCK_TARGET static void column_##name##_f16( \
         void *out, const void *a, const void *column, int64_t rows, int64_t n) \
     { \
         const uint16_t *xs = a; \
         uint16_t *result = out; \
         for (int64_t r = 0; r < rows; r++, xs += n, result += n) { \
-            const float y = FLOAT_OF(((const uint16_t *)column)[r]); \
+            const float same = FLOAT_OF(((const uint16_t *)column)[r]); \
             int64_t i = 0; \
-            HALF_VECTORS(operator, SAME_FLOATS(y)) \
+            HALF_VECTORS(const FLOATS y = SAME_FLOATS(same);, x operator y) \
+            IPU_INDEPENDENT \
             for (; i < n; i++) { \
-                result[i] = HALF_OF(FLOAT_OF(xs[i]) operator y); \
+                result[i] = HALF_OF(FLOAT_OF(xs[i]) operator same); \
             } \
         } \
     }
@@ -632,6 +680,18 @@ HALF_BINARY(add, +)
 HALF_BINARY(sub, -)
 HALF_BINARY(mul, *)
 HALF_BINARY(div, /)
+#define HALF_SAME(name, operands, expression) \
+    HALF_LOOP(name, operands, expression, expression)
+HALF_SAME(square, ONE, x * x)
+HALF_SAME(tanh_grad, TWO, TANH_SLOPE)
+HALF_SAME(sigmoid_grad, TWO, SIGMOID_SLOPE)
+#define HALF_WHOLE(name, mode, function) \
+    HALF_LOOP(name, ONE, WHOLE_FLOATS(x, (mode) | _MM_FROUND_NO_EXC), \
+              WHOLE(name, f32, function)(x))
+HALF_WHOLE(floor, _MM_FROUND_TO_NEG_INF, __builtin_floorf)
+HALF_WHOLE(ceil, _MM_FROUND_TO_POS_INF, __builtin_ceilf)
+HALF_WHOLE(round, _MM_FROUND_TO_NEAREST_INT, __builtin_rintf)
+HALF_WHOLE(trunc, _MM_FROUND_TO_ZERO, __builtin_truncf)
 
 /* --- the table -----------------------------------------------------------------------
  */
@@ -717,6 +777,13 @@ static const ipu__block_row rows[] = {
     SAME_ROW(SUB, FLOAT16, sub_f16)
     SAME_ROW(MUL, FLOAT16, mul_f16)
     SAME_ROW(DIV, FLOAT16, div_f16)
+    SAME_ROW(SQUARE, FLOAT16, square_f16)
+    SAME_ROW(TANH_GRAD, FLOAT16, tanh_grad_f16)
+    SAME_ROW(SIGMOID_GRAD, FLOAT16, sigmoid_grad_f16)
+    SAME_ROW(FLOOR, FLOAT16, floor_f16)
+    SAME_ROW(CEIL, FLOAT16, ceil_f16)
+    SAME_ROW(ROUND, FLOAT16, round_f16)
+    SAME_ROW(TRUNC, FLOAT16, trunc_f16)
     IPU_SIGNED_LIST(SIGNED_ROWS)
     IPU_UNSIGNED_LIST(UNSIGNED_ROWS)
     COMPARE_FORMULAS(BOOL_ROW_OF, u8)

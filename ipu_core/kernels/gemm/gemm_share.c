@@ -233,8 +233,12 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     }
     bool few =
         matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= IPU_SUM_BLOCK;
+    const ipu__tiles *tiles = ipu__tiles_of(cpu);
+    if (product.halves && tiles == &ipu__tiles_plain) {
+        tiles = &ipu__tiles_plain_halves;
+    }
     *out = (ipu__own_plan){.cpu = cpu,
-                           .tiles = ipu__tiles_of(cpu),
+                           .tiles = tiles,
                            .product = product,
                            .has_panels = panels->right && matmul->b_col == 1};
     ipu__product exchanged = exchange(&product);

@@ -7,7 +7,7 @@
  *   gemm_blis.c    a product by BLIS, shared out to threads
  *   gemm_chain.c   a product of float64 or of integers, by tiles of its own
  *   gemm_finish.c  bias and activation of rows that are done
- *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c
+ *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c, gemm_plain_halves.c
  *                  tiles and packing, by vectors of that kind (gemm_tiles_body.h,
  *                  gemm_narrow_body.h, gemm_dots_body.h, gemm_doubles_body.h)
  *
@@ -121,6 +121,7 @@ extern const ipu__tiles ipu__tiles_neon;
 #define ipu__tiles_base ipu__tiles_plain
 #endif
 extern const ipu__tiles ipu__tiles_plain;
+extern const ipu__tiles ipu__tiles_plain_halves;
 
 /* How a product of rows by panels is made that are packed before: its m and k are set. */
 static inline void

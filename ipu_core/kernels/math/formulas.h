@@ -43,6 +43,10 @@
     F(GREATER, TWO, TEST, suffix, x > y) \
     F(GREATER_EQUAL, TWO, TEST, suffix, x >= y)
 
+/* Of one element or of vectors; 1 - x * x would cancel near 1. */
+#define TANH_SLOPE y * ((1 - x) * (1 + x))
+#define SIGMOID_SLOPE y * (x * (1 - x))
+
 #define ARITHMETIC_FORMULAS(F, suffix) \
     F(ADD, TWO, SAME, suffix, x + y) \
     F(SUB, TWO, SAME, suffix, x - y) \
@@ -69,9 +73,8 @@
     F(MAXIMUM, TWO, SAME, suffix, x > y ? x : (x == x ? y : x)) \
     F(MINIMUM, TWO, SAME, suffix, x < y ? x : (x == x ? y : x)) \
     F(RELU_GRAD, TWO, SAME, suffix, x > 0 ? y : 0) \
-    /* 1 - x * x would cancel near 1 */ \
-    F(TANH_GRAD, TWO, SAME, suffix, y * ((1 - x) * (1 + x))) \
-    F(SIGMOID_GRAD, TWO, SAME, suffix, y * (x * (1 - x))) \
+    F(TANH_GRAD, TWO, SAME, suffix, TANH_SLOPE) \
+    F(SIGMOID_GRAD, TWO, SAME, suffix, SIGMOID_SLOPE) \
     /* 0 where y is, whatever the value is there */ \
     F(SQRT_GRAD, TWO, SAME, suffix, y == 0 ? 0 : (y * (TYPE_##suffix)0.5) / x) \
     F(RSQRT_GRAD, TWO, SAME, suffix, \

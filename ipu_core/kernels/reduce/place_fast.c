@@ -46,6 +46,14 @@ typedef struct place_functions {
     for (int32_t j = 0; (width) < IPU_FOLD_LANES(element) && j < (width); j++) { \
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
     }
+#define HALVE_ALL(element, BEYOND) \
+    HALVE(element, 64, BEYOND) \
+    HALVE(element, 32, BEYOND) \
+    HALVE(element, 16, BEYOND) \
+    HALVE(element, 8, BEYOND) \
+    HALVE(element, 4, BEYOND) \
+    HALVE(element, 2, BEYOND) \
+    HALVE(element, 1, BEYOND)
 
 /* The first of n elements that is `value`; n: none is. */
 #define FIND_generic(name, element, number) \
@@ -120,13 +128,7 @@ typedef struct place_functions {
                 lane[j] = BEYOND(rest[j], lane[j]) ? rest[j] : lane[j]; \
             } \
         } \
-        HALVE(element, 64, BEYOND) \
-        HALVE(element, 32, BEYOND) \
-        HALVE(element, 16, BEYOND) \
-        HALVE(element, 8, BEYOND) \
-        HALVE(element, 4, BEYOND) \
-        HALVE(element, 2, BEYOND) \
-        HALVE(element, 1, BEYOND) \
+        HALVE_ALL(element, BEYOND) \
         return lane[0]; \
     } \
     FIND_##set(name, element, number) \
@@ -244,10 +246,40 @@ typedef void keys_fn(int16_t *keys, const uint16_t *x, int64_t n, int16_t worst)
 HALF_KEYS(half_keys_generic, )
 HALF_KEYS(half_keys_avx2, IPU_TARGET_AVX2)
 
+/* The extreme key of a block of halves. */
+typedef int16_t extreme_half_fn(const uint16_t *x);
+#define EXTREME_HALF(name, target, worst, BEYOND) \
+    target static int16_t name(const uint16_t *x) \
+    { \
+        int16_t lane[IPU_FOLD_LANES(int16_t)]; \
+        for (int32_t j = 0; j < IPU_FOLD_LANES(int16_t); j++) { \
+            lane[j] = (worst); \
+        } \
+        for (int64_t i = 0; i < BLOCK; i += IPU_FOLD_LANES(int16_t)) { \
+            for (int32_t j = 0; j < IPU_FOLD_LANES(int16_t); j++) { \
+                const int16_t key = half_key(x[i + j], worst); \
+                lane[j] = BEYOND(key, lane[j]) ? key : lane[j]; \
+            } \
+        } \
+        HALVE_ALL(int16_t, BEYOND) \
+        return lane[0]; \
+    }
+#define EXTREMES_OF_HALVES(name, target) \
+    EXTREME_HALF(half_max_##name, target, INT16_MIN, ABOVE) \
+    EXTREME_HALF(half_min_##name, target, INT16_MAX, BELOW)
+EXTREMES_OF_HALVES(generic, )
+EXTREMES_OF_HALVES(avx2, IPU_TARGET_AVX2)
+EXTREMES_OF_HALVES(avx512, IPU_TARGET_AVX512)
+static extreme_half_fn *const extremes_of_halves[][2] = {
+    [IPU_CPU_GENERIC] = {half_max_generic, half_min_generic},
+    [IPU_CPU_AVX2] = {half_max_avx2, half_min_avx2},
+    [IPU_CPU_AVX512] = {half_max_avx512, half_min_avx512}};
+
 /* Prepared. */
 typedef struct place_plan {
     const place_functions *of;
     keys_fn *keys;    /* of halves */
+    extreme_half_fn *extreme;
     int16_t worst;    /* the key of NaN */
     bool half;
     bool wide;        /* places are int64 */
@@ -281,25 +313,27 @@ store(const place_job *job, int64_t i, int64_t place)
 
 /* --- along the last axis ---------------------------------------------------------- */
 
-/* The place in the n elements at x, which are halves. Their keys are made block by
- * block; `pair` holds that of the best one so far and the next. */
+/* The place in the n halves at x: that of the extreme key of the first block that has
+ * it. The last block is whole as the others are, and begins before they end. */
 static int64_t
 place_of_half(const place_plan *plan, const uint16_t *x, int64_t n)
 {
     int16_t keys[BLOCK];
-    int16_t pair[2] = {0, 0};
-    int64_t place = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t count = ipu__min(n - i, BLOCK);
-        plan->keys(keys, x + i, count, plan->worst);
-        int64_t at = plan->of->row(keys, count);
-        pair[1] = keys[at];
-        if (i == 0 || plan->of->better(pair, 1, 0)) {
-            pair[0] = pair[1];
-            place = i + at;
+    int64_t block = 0;
+    int64_t count = ipu__min(n, BLOCK);
+    if (n > BLOCK) {
+        int16_t pair[2] = {plan->extreme(x)}; /* the best one so far and the next */
+        for (int64_t i = BLOCK; i < n; i += BLOCK) {
+            const int64_t at = ipu__min(i, n - BLOCK);
+            pair[1] = plan->extreme(x + at);
+            if (plan->of->better(pair, 1, 0)) {
+                pair[0] = pair[1];
+                block = at;
+            }
         }
     }
-    return place;
+    plan->keys(keys, x + block, count, plan->worst);
+    return block + plan->of->row(keys, count);
 }
 
 static int64_t
@@ -505,6 +539,7 @@ ipu_choose_argmax(const ipu__preparation *p)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->of = &table[dtype][spec->op == IPU_OP_ID_ARGMIN][p->cpu];
     plan->keys = p->cpu >= IPU_CPU_AVX2 ? half_keys_avx2 : half_keys_generic;
+    plan->extreme = extremes_of_halves[p->cpu][spec->op == IPU_OP_ID_ARGMIN];
     plan->worst = spec->op == IPU_OP_ID_ARGMIN ? INT16_MAX : INT16_MIN;
     plan->half = dtype == IPU_DTYPE_FLOAT16;
     plan->wide = spec->outputs[0].dtype == IPU_DTYPE_INT64;
