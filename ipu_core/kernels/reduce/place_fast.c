@@ -21,6 +21,7 @@ enum {
     PART = 65536,      /* of a long row */
     TASK_ELEMENTS = 16384,
     FEW_ROWS = 8,
+    FEW_LANES = 32,    /* of a short row */
     FEW_COLUMNS = 12, /* of which several rows are one, but ... */
     LEAST_ROWS = 64   /* of those stay */
 };
@@ -43,7 +44,7 @@ typedef struct place_functions {
 
 /* Widths are constants, so that lanes stay in registers. */
 #define HALVE(element, width, BEYOND) \
-    for (int32_t j = 0; (width) < IPU_FOLD_LANES(element) && j < (width); j++) { \
+    for (int32_t j = 0; (width) < lanes && j < (width); j++) { \
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
     }
 #define HALVE_ALL(element, BEYOND) \
@@ -77,24 +78,32 @@ typedef struct place_functions {
 #if defined(__x86_64__)
 #define FIND_avx2(name, element, number) \
     typedef element vector_##name __attribute__((vector_size(32))); \
-    IPU_TARGET_AVX2 IPU_INLINE uint64_t equal_##name(const element *x, \
-                                                     vector_##name values) \
+    IPU_TARGET_AVX2 IPU_INLINE __m256i equal_##name(const element *x, \
+                                                    vector_##name values) \
     { \
         vector_##name some; \
         memcpy(&some, x, sizeof some); \
-        return (uint32_t)_mm256_movemask_epi8((__m256i)(some == values)); \
+        return (__m256i)(some == values); \
     } \
     IPU_TARGET_AVX2 static int64_t find_##name(const element *x, int64_t n, \
                                                element value) \
     { \
         enum { EACH = 32 / sizeof(element) }; \
-        vector_##name values = (vector_##name){0} + value; \
+        const vector_##name values = (vector_##name){0} + value; \
         int64_t i = 0; \
-        for (; i + 2 * EACH <= n; i += 2 * EACH) { \
-            uint64_t equal = equal_##name(x + i, values) | \
-                             equal_##name(x + i + EACH, values) << 32; \
-            if (equal != 0) { \
-                return i + __builtin_ctzll(equal) / (int64_t)sizeof(element); \
+        for (; i + 4 * EACH <= n; i += 4 * EACH) { \
+            const __m256i low = \
+                equal_##name(x + i, values) | equal_##name(x + i + EACH, values); \
+            const __m256i high = equal_##name(x + i + 2 * EACH, values) | \
+                                 equal_##name(x + i + 3 * EACH, values); \
+            if (_mm256_movemask_epi8(low | high) != 0) { \
+                break; \
+            } \
+        } \
+        for (; i + EACH <= n; i += EACH) { \
+            const int bytes = _mm256_movemask_epi8(equal_##name(x + i, values)); \
+            if (bytes != 0) { \
+                return i + __builtin_ctz((uint32_t)bytes) / (int64_t)sizeof(element); \
             } \
         } \
         while (i < n && x[i] != value) { \
@@ -109,33 +118,39 @@ typedef struct place_functions {
 /* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
  * place of y, which stands before it; BEYOND compares numbers alone. */
 #define IN_ROWS(name, set, target, element, number, worst, BETTER, BEYOND) \
-    /* of at least IPU_FOLD_LANES(element) elements */ \
-    target static element extreme_##name(const element *x, int64_t n) \
+    target IPU_INLINE element among_##name(const element *x, int64_t n, int32_t lanes) \
     { \
         element lane[IPU_FOLD_LANES(element)]; \
         int64_t i = 0; \
-        for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
+        for (int32_t j = 0; j < lanes; j++) { \
             lane[j] = (worst); \
         } \
-        for (; i + IPU_FOLD_LANES(element) <= n; i += IPU_FOLD_LANES(element)) { \
-            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
+        for (; i + lanes <= n; i += lanes) { \
+            for (int32_t j = 0; j < lanes; j++) { \
                 lane[j] = BEYOND(x[i + j], lane[j]) ? x[i + j] : lane[j]; \
             } \
         } \
         if (i < n) { /* the last ones, some of which are looked at twice */ \
-            const element *rest = x + n - IPU_FOLD_LANES(element); \
-            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
+            const element *rest = x + n - lanes; \
+            for (int32_t j = 0; j < lanes; j++) { \
                 lane[j] = BEYOND(rest[j], lane[j]) ? rest[j] : lane[j]; \
             } \
         } \
         HALVE_ALL(element, BEYOND) \
         return lane[0]; \
     } \
+    /* of at least FEW_LANES elements */ \
+    target static element extreme_##name(const element *x, int64_t n) \
+    { \
+        return n < IPU_FOLD_LANES(element) \
+                   ? among_##name(x, n, FEW_LANES) \
+                   : among_##name(x, n, IPU_FOLD_LANES(element)); \
+    } \
     FIND_##set(name, element, number) \
     static int64_t row_##name(const void *elements, int64_t n) \
     { \
         const element *x = elements; \
-        if (n < IPU_FOLD_LANES(element)) { \
+        if (n < FEW_LANES) { \
             element most = x[0]; \
             int64_t best = 0; \
             for (int64_t i = 1; i < n; i++) { \
@@ -251,12 +266,13 @@ typedef int16_t extreme_half_fn(const uint16_t *x);
 #define EXTREME_HALF(name, target, worst, BEYOND) \
     target static int16_t name(const uint16_t *x) \
     { \
+        const int32_t lanes = IPU_FOLD_LANES(int16_t); \
         int16_t lane[IPU_FOLD_LANES(int16_t)]; \
-        for (int32_t j = 0; j < IPU_FOLD_LANES(int16_t); j++) { \
+        for (int32_t j = 0; j < lanes; j++) { \
             lane[j] = (worst); \
         } \
-        for (int64_t i = 0; i < BLOCK; i += IPU_FOLD_LANES(int16_t)) { \
-            for (int32_t j = 0; j < IPU_FOLD_LANES(int16_t); j++) { \
+        for (int64_t i = 0; i < BLOCK; i += lanes) { \
+            for (int32_t j = 0; j < lanes; j++) { \
                 const int16_t key = half_key(x[i + j], worst); \
                 lane[j] = BEYOND(key, lane[j]) ? key : lane[j]; \
             } \
