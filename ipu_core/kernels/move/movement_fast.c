@@ -16,7 +16,7 @@
 enum {
     TASK_ELEMENTS = 16384,
     TILE = 16,
-    LARGE_TILE = 64,         /* of 4 bytes, where a tensor is larger than the caches */
+    LARGE_TILE = 32,         /* where a tensor is larger than the caches */
     LARGE_BYTES = 8 << 20,
     CORNER = 8,              /* elements each way that registers hold */
     VECTOR_BYTES = 32,
@@ -37,7 +37,7 @@ typedef struct copy_plan {
     int64_t per_task; /* iterations of the outermost loops */
     int64_t outer;    /* iterations of all loops but those a step handles */
     int64_t tile;     /* of the swapped axis */
-    turn_fn *turn;    /* a TILE each way; NULL: element by element */
+    turn_fn *turn;    /* `tile` each way; NULL: element by element */
     bool avx2;
 } copy_plan;
 
@@ -255,46 +255,49 @@ TURN_TILE(turn_bytes, , char, ipu__turn_8x8_bytes)
 TURN_TILE(turn_halves, , uint16_t, ipu__turn_8x8_halves)
 TURN_TILE(turn_floats, IPU_TARGET_AVX2, float, ipu__turn_8x8)
 
-/* LARGE_TILE x LARGE_TILE elements of 4 bytes. Rows of a large tensor may share places
- * in the cache: a few rows of the input are read at a time, and rows of the result are
- * written one by one. */
-IPU_TARGET_AVX2 static void
-copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
-{
-    _Alignas(64) float turned[LARGE_TILE * LARGE_TILE];
-    for (int64_t j = 0; j < LARGE_TILE; j += CORNER) {
-        for (int64_t i = 0; i < LARGE_TILE; i += CORNER) {
-            ipu__turn_8x8(from + i + j * from_column, from_column,
-                          turned + i * LARGE_TILE + j, LARGE_TILE);
-        }
+/* LARGE_TILE x LARGE_TILE elements. Rows of a large tensor may share places in the cache:
+ * a few rows of the input are read at a time, and rows of the result are written one by
+ * one. */
+#define TURN_LARGE_TILE(name, type, corner, turn) \
+    IPU_TARGET_AVX2 static void name(void *to, int64_t to_row, const void *from, \
+                                     int64_t from_column) \
+    { \
+        _Alignas(64) type turned[LARGE_TILE * LARGE_TILE]; \
+        for (int64_t j = 0; j < LARGE_TILE; j += (corner)) { \
+            for (int64_t i = 0; i < LARGE_TILE; i += (corner)) { \
+                turn((const type *)from + i + j * from_column, from_column, \
+                     turned + i * LARGE_TILE + j, LARGE_TILE); \
+            } \
+        } \
+        for (int64_t i = 0; i < LARGE_TILE; i++) { \
+            memcpy((type *)to + i * to_row, turned + i * LARGE_TILE, \
+                   LARGE_TILE * sizeof(type)); \
+        } \
     }
-    for (int64_t i = 0; i < LARGE_TILE; i++) {
-        memcpy(to + i * to_row, turned + i * LARGE_TILE, LARGE_TILE * sizeof(float));
-    }
-}
+TURN_LARGE_TILE(turn_large_floats, float, 8, ipu__turn_8x8)
+TURN_LARGE_TILE(turn_large_doubles, double, 4, ipu__turn_4x4_wide)
 
+/* The function of a tile, whose edge it sets; NULL: element by element. */
 static turn_fn *
-turn_of(int64_t bytes, bool avx2)
+turn_of(int64_t bytes, bool avx2, bool is_large, int64_t *tile)
 {
-    return bytes == 1           ? turn_bytes
-           : bytes == 2         ? turn_halves
+    is_large = is_large && avx2 && bytes >= 4;
+    *tile = is_large ? LARGE_TILE : TILE;
+    return bytes == 1   ? turn_bytes
+           : bytes == 2 ? turn_halves
+           : is_large   ? (bytes == 4 ? turn_large_floats : turn_large_doubles)
            : bytes == 4 && avx2 ? turn_floats
                                 : NULL;
 }
 #else
 static turn_fn *
-turn_of(int64_t bytes, bool avx2)
+turn_of(int64_t bytes, bool avx2, bool is_large, int64_t *tile)
 {
     (void)bytes;
     (void)avx2;
+    (void)is_large;
+    *tile = TILE;
     return NULL;
-}
-
-static void
-copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
-{
-    copy_tile((char *)to, to_row, (const char *)from, from_column, LARGE_TILE,
-              LARGE_TILE, sizeof(float));
 }
 #endif
 
@@ -312,10 +315,7 @@ copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first
         int64_t count = ipu__min(columns - j, plan->tile);
         char *target = to + (first * to_row + j) * plan->bytes;
         const char *source = from + (first + j * from_column) * plan->bytes;
-        if (rows == LARGE_TILE && count == LARGE_TILE) {
-            copy_large_tile((float *)(void *)target, to_row,
-                            (const float *)(const void *)source, from_column);
-        } else if (plan->turn != NULL && rows == TILE && count == TILE) {
+        if (plan->turn != NULL && rows == plan->tile && count == plan->tile) {
             plan->turn(target, to_row, source, from_column);
         } else {
             copy_tile(target, to_row, source, from_column, rows, count, plan->bytes);
@@ -444,12 +444,9 @@ plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
     loop->operands = 2;
     plan->bytes = bytes;
     plan->avx2 = cpu >= IPU_CPU_AVX2;
-    plan->turn = turn_of(bytes, plan->avx2);
+    plan->turn = turn_of(bytes, plan->avx2, loop->elements * bytes >= LARGE_BYTES,
+                         &plan->tile);
     plan->swapped = -1;
-    plan->tile = plan->avx2 && bytes == sizeof(float)
-                         && loop->elements * bytes >= LARGE_BYTES
-                     ? LARGE_TILE
-                     : TILE;
     if (loop->elements == 0) {
         return; /* nothing to do: `outer` is 0 */
     }
