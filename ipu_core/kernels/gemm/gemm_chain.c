@@ -28,7 +28,10 @@ enum {
     FEW_ROWS = 8,
     LEAST_DOT = 32,  /* terms */
     DOT_CHAINS = 32, /* of float64: term by term, added up in pairs */
-    SHORT_WALK = 8,  /* rows of B at a time where few rows of A meet them */
+    WALK = 8,           /* rows of B at a time where few rows of A meet them, */
+    SHORT_WALK = 4,     /* if those are THIN, of elements of 4 bytes or more */
+    THIN = 2,           /* rows */
+    PIECE_BYTES = 1024, /* of a row of B that is walked along, at least */
     LONG_ROW = 2048, /* bytes, of B: a panel of them would be in many pages */
     MANY_ROWS = 32,  /* that are worth a packed panel */
     PAGE_BYTES = 4096,
@@ -51,6 +54,7 @@ typedef struct tile_operands {
 } tile_operands;
 
 typedef void tile_fn(const tile_operands *t);
+typedef void walk_fn(const tile_operands *t, int64_t panels);
 
 typedef struct chain_form {
     const char *name;
@@ -58,6 +62,7 @@ typedef struct chain_form {
     int64_t lanes;
     void (*dot)(const void *x, const void *y, int64_t n, void *out); /* of n products */
     tile_fn *tiles[MOST_ROWS][VECTORS];
+    walk_fn *walks[MOST_ROWS]; /* along whole panels of B that lie side by side */
 } chain_form;
 
 #if defined(__x86_64__)
@@ -186,16 +191,18 @@ ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu
         out->b_row = matmul->a_col;
         out->b_col = matmul->a_row;
     }
-    bool is_walk =
+    out->is_walk =
         out->m <= FEW_ROWS && out->n * out->bytes > LONG_ROW && out->b_col == 1;
     /* rows that are whole pages apart share a place in the cache */
     bool pages = out->b_row * out->bytes % PAGE_BYTES == 0;
     int64_t panel = PANEL_BYTES / out->bytes;
-    int64_t most = is_walk ? SHORT_WALK : panel / panel_columns(out);
+    bool is_short = out->m <= THIN && out->bytes >= 4;
+    int64_t walk = is_short ? SHORT_WALK : WALK;
+    int64_t most = out->is_walk ? walk : panel / panel_columns(out);
     bool is_small = matmul->k * out->n <= panel;
     out->packs_b = out->b_col != 1 || (out->m >= MANY_ROWS && !is_small) ||
                    (pages && out->m > FEW_ROWS);
-    out->packs_a = out->a_col != 1 && out->m > 1 && !is_walk;
+    out->packs_a = out->a_col != 1 && out->m > 1 && !out->is_walk;
     out->chunk = ipu__max(ipu__min(matmul->k, most), 1);
     int64_t tiles = BLOCK_BYTES / (out->bytes * out->chunk * out->form->rows);
     out->block = out->packs_a ? ipu__max(tiles, 1) * out->form->rows : out->m;
@@ -421,6 +428,26 @@ multiply_panel(const chain_part *p, int64_t row, int64_t rows, int64_t column,
     }
 }
 
+/* Rows [row, row + rows), of one tile, by whole panels in place. */
+static void
+walk_panels(const chain_part *p, int64_t row, int64_t rows, int64_t column,
+            int64_t panels, int64_t k0, int64_t k)
+{
+    const ipu__chain_plan *plan = p->plan;
+    const tile_operands t = {
+        .a = of_a(p, row, k0),
+        .a_row = plan->a_row,
+        .a_col = plan->a_col,
+        .b = of_b(p, k0, column),
+        .b_row = plan->b_row,
+        .k = k,
+        .c = of_c(p, row, column),
+        .c_row = plan->n,
+        .continued = k0 > 0,
+    };
+    plan->form->walks[rows - 1](&t, panels);
+}
+
 /* Rows [row, row + rows) by columns [column, column + columns). What does not fill
  * vectors is packed before, or all is. */
 static void
@@ -435,7 +462,12 @@ multiply_panels(const chain_part *p, int64_t row, int64_t rows, int64_t column,
     if (whole < columns) {
         pack_panels(plan, of_b(p, k0, column + whole), columns - whole, k, panels);
     }
-    for (int64_t j = 0; j < columns; j += width) {
+    int64_t j = 0;
+    if (plan->is_walk && rows <= plan->form->rows) {
+        j = columns / width * width;
+        walk_panels(p, row, rows, column, columns / width, k0, k);
+    }
+    for (; j < columns; j += width) {
         multiply_panel(p, row, rows, column + j, ipu__min(columns - j, width), k0, k,
                        j < whole ? NULL : panels + (j - whole) * k * plan->bytes,
                        scratch);
@@ -446,7 +478,7 @@ static void
 multiply_part(const chain_part *p, char *scratch)
 {
     const ipu__chain_plan *plan = p->plan;
-    const int64_t most = PANELS * panel_columns(plan);
+    const int64_t most = plan->is_walk ? plan->n : PANELS * panel_columns(plan);
     char *strips = scratch + strips_at(plan) * plan->bytes;
     for (int64_t row = p->row, rows; row < p->row_end; row += rows) {
         rows = ipu__min(p->row_end - row, plan->block);
@@ -487,12 +519,15 @@ is_cut_by_columns(const ipu__chain_plan *plan)
     return favour * plan->n * tile_rows(plan) > plan->m * tile_columns(plan);
 }
 
-/* Into how many parts one matrix is cut at most. */
+/* Into how many parts one matrix is cut at most. Shorter pieces of rows are not fetched
+ * ahead. */
 static int64_t
 most_parts(const ipu__chain_plan *plan, int64_t k)
 {
-    int64_t tiles = is_cut_by_columns(plan) ? ipu__ceil_div(plan->n, tile_columns(plan))
-                                            : ipu__ceil_div(plan->m, tile_rows(plan));
+    int64_t tiles = plan->is_walk ? plan->n * plan->bytes / PIECE_BYTES
+                    : is_cut_by_columns(plan)
+                        ? ipu__ceil_div(plan->n, tile_columns(plan))
+                        : ipu__ceil_div(plan->m, tile_rows(plan));
     return ipu__max(ipu__min(2 * plan->m * plan->n * k / FLOPS_PER_TASK, tiles), 1);
 }
 

@@ -59,7 +59,17 @@ FORM(tile)(int rows, int vectors, const tile_operands *t)
     { \
         FORM(tile)(rows, vectors, t); \
     }
-#define ROW_OF_TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3)
+#define WALK(rows) \
+    TARGET static void FORM(walk_##rows)(const tile_operands *t, int64_t panels) \
+    { \
+        tile_operands at = *t; \
+        for (int64_t i = 0; i < panels; i++) { \
+            FORM(tile)(rows, VECTORS, &at); \
+            at.b = (const element *)at.b + VECTORS * LANES; \
+            at.c = (element *)at.c + VECTORS * LANES; \
+        } \
+    }
+#define ROW_OF_TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3) WALK(rows)
 ROW_OF_TILES(1)
 ROW_OF_TILES(2)
 ROW_OF_TILES(3)
@@ -80,6 +90,11 @@ static const chain_form FORM(form) = {
     .rows = ROWS,
     .lanes = LANES,
     .dot = DOT,
+    .walks = {FORM(walk_1), FORM(walk_2), FORM(walk_3), FORM(walk_4),
+#if ROWS == 8
+              FORM(walk_5), FORM(walk_6), FORM(walk_7), FORM(walk_8)
+#endif
+    },
     .tiles = {NAMES(1), NAMES(2), NAMES(3), NAMES(4),
 #if ROWS == 8
               NAMES(5), NAMES(6), NAMES(7), NAMES(8)
@@ -94,6 +109,7 @@ static const chain_form FORM(form) = {
 #undef FORM
 #undef TILE
 #undef ROW_OF_TILES
+#undef WALK
 #undef NAMES
 #undef element
 #undef vector

@@ -11,6 +11,7 @@ typedef struct ipu__chain_plan {
     int64_t bytes;                 /* of an element */
     bool by_dots;
     bool exchanged; /* C^T = B^T A^T is made, a row */
+    bool is_walk;   /* some rows of B at a time, all along */
     bool packs_a;
     bool packs_b; /* all panels, not only the last one */
     int64_t m;    /* of what is made */
