@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.tables import Table
 
 FOLDER = Path(__file__).parent
-FIRST = ("jobs", "sequences", "images", "ops")  # the others by their names
+FIRST = ("jobs", "networks", "ops")  # the others by their names
 
 HEAD = """# What was measured
 

@@ -68,9 +68,11 @@ def machine() -> dict[str, str]:
     name = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            names = [line for line in lines if line.startswith("model name")]
-        name = names[0].split(":")[1].strip() if names else name
-    except OSError:
+            about = dict(line.split(":", 1) for line in lines if ":" in line)
+        about = {key.strip(): value.strip() for key, value in about.items()}
+        # guests of different generations may have one name
+        name = "{model name}, family {cpu family}, model {model}".format_map(about)
+    except (OSError, KeyError):
         pass
     return {
         "processor": name,
