@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 
 import ipu
 from ipu import keras, tf
+from ipu._reports.profile import events, scaling
 from ipu._reports.profile.workers import (
     DOUBLING_NS,
     JOB_NS,
@@ -302,6 +304,29 @@ def test_random_pieces_keep_bounds(seed: int) -> None:
         start = JOB_NS + DOUBLING_NS * math.log2(workers)
         assert found.ns <= work / workers + max(ends) + starts * start  # Graham's
         assert sum(found.path.values()) == pytest.approx(found.ns)
+
+
+def test_to_record_a_task_is_no_part_of_a_step() -> None:
+    """Ten tasks of 1,000 ns in an instruction that takes 2,000 more: 50 after each one,
+    in which it is recorded, and what is left is done by one worker."""
+    instruction = events.Instruction(
+        *(0, 0, "kernel", "add", None, None, 0, 0.0, 0.0, 0, "", -1, -1, -1, 1, -1)
+    )
+    program = SimpleNamespace(id=1, name="p", instructions={(0, 0): instruction})
+    rows = [("step", 0, 13_000, 0, 0), ("instruction", 500, 12_500, 0, 0)]
+    rows += [("task", 1000 + 1050 * k, 2000 + 1050 * k, k, 10) for k in range(10)]
+    found = np.zeros(len(rows), events._EVENT)
+    found["program"] = 1
+    for row, (kind, begin, end, a, b) in zip(found, rows, strict=True):
+        row["kind"], row["begin"], row["end"] = events.KINDS[kind], begin, end
+        row["a"], row["b"] = a, b
+    track = events.Track("host", 0, 0, 0, np.sort(found, order="end"))
+    recording = events.Recording([track], {1: program}, 0, 13_000, False)
+    one = scaling.replay(program, recording, (2,))
+    assert one is not None
+    # between instructions 1,000; of the instruction 12,000 - 10,000 - 9 x 50
+    assert one.step_ns == 13_000 - 9 * 50
+    assert one.serial_share == pytest.approx((1000 + 1550) / one.step_ns)
 
 
 def scaled(stages: int, replicas: int) -> Any:

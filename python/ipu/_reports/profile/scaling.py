@@ -143,6 +143,11 @@ class _Step:
         self.tasks = (self._tasks["end"] - self._tasks["begin"]).astype(float)
         whole = (self._rows["end"] - self._rows["begin"]).astype(float)
         spent = np.bincount(self._owners, self.tasks, len(whole))
+        # from a task to the next one of its job nothing is done but to record it
+        noted = self._tasks["begin"][1:] - self._tasks["end"][:-1].astype(float)
+        noted[self._tasks["a"][1:] == 0] = 0.0
+        noted = np.maximum(noted, 0.0)
+        spent += np.bincount(self._owners[1:], noted, len(whole))
         self.serial = whole - spent
         step = events[events["kind"] == KINDS["step"]]
         self.between = float((step["end"] - step["begin"]).sum() - whole.sum())
