@@ -199,6 +199,24 @@ def test_a_function_is_within_four_units_over_millions(
     check_function(op, monkeypatch, 2_000_000)
 
 
+@pytest.mark.parametrize("name", ["generic", "avx2", "avx512"])
+def test_gelu_keeps_its_digits_where_it_is_small(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For x < 0 it is x times what is left of 1, down to the least normal numbers."""
+    monkeypatch.setenv("IPU_CPU_CLASS", name)
+    x = sweep(20_000)
+    x = np.append(x[x > -12.0], [-0.0, np.inf]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = each(lambda t: 0.5 * t * math.erfc(-t * math.sqrt(0.5)))(x)
+    off = ulps(run("gelu", x), want)
+    assert off[x >= 0.0].max() <= JOINED_ULPS and off.max() <= 5.0
+    assert (
+        np.signbit(run("gelu", x)[x == 0.0]).tolist()
+        == np.signbit(x[x == 0.0]).tolist()
+    )
+
+
 # --- float64 --------------------------------------------------------------------------
 
 # The C library's long double is the oracle, where it has more bits.

@@ -103,6 +103,14 @@ ipu__fma_f32(float a, float b, float c)
 }
 #endif
 
+/* p z + (a + b x) with z = x^2: two steps of a polynomial at once, whose chain is half
+ * as long as that of one step after the other. */
+IPU_INLINE float
+ipu__two_steps_f32(float p, float z, float a, float b, float x)
+{
+    return ipu__fma_f32(p, z, ipu__fma_f32(b, x, a));
+}
+
 /* x = n log(2) + r with |r| <= log(2) / 2 and a whole number n, rounded by adding
  * 1.5 * 2^23, which leaves it in the low bits. */
 typedef struct ipu__exponent {
@@ -187,14 +195,10 @@ ipu__join_logarithm_f32(float k, float f)
 {
     float z = f * f;
     float p = -8.461417258e-2f;
-    p = ipu__fma_f32(p, f, 1.313702166e-1f);
-    p = ipu__fma_f32(p, f, -1.304568052e-1f);
-    p = ipu__fma_f32(p, f, 1.414489150e-1f);
-    p = ipu__fma_f32(p, f, -1.662805527e-1f);
-    p = ipu__fma_f32(p, f, 2.000372261e-1f);
-    p = ipu__fma_f32(p, f, -2.500076294e-1f);
-    p = ipu__fma_f32(p, f, 3.333330452e-1f);
-    p = ipu__fma_f32(p, f, -0.5f);
+    p = ipu__two_steps_f32(p, z, -1.304568052e-1f, 1.313702166e-1f, f);
+    p = ipu__two_steps_f32(p, z, -1.662805527e-1f, 1.414489150e-1f, f);
+    p = ipu__two_steps_f32(p, z, -2.500076294e-1f, 2.000372261e-1f, f);
+    p = ipu__two_steps_f32(p, z, -0.5f, 3.333330452e-1f, f);
     p = ipu__fma_f32(k, 1.42860677e-6f, p * z);
     return ipu__fma_f32(k, 0.693145752f, f + p);
 }
@@ -340,40 +344,77 @@ ipu__erf_f32(float x)
 {
     float magnitude = ipu__magnitude_f32(x);
     float z = x * x;
-    float p = 7.889119297e-5f;
-    p = ipu__fma_f32(p, z, -8.020841051e-4f);
-    p = ipu__fma_f32(p, z, 5.189535208e-3f);
-    p = ipu__fma_f32(p, z, -2.685444430e-2f);
-    p = ipu__fma_f32(p, z, 1.128360033e-1f);
-    p = ipu__fma_f32(p, z, -3.761262596e-1f);
+    float y = z * z;
+    float p = ipu__fma_f32(7.889119297e-5f, z, -8.020841051e-4f);
+    p = ipu__two_steps_f32(p, y, -2.685444430e-2f, 5.189535208e-3f, z);
+    p = ipu__two_steps_f32(p, y, -3.761262596e-1f, 1.128360033e-1f, z);
     p = ipu__fma_f32(p, z, 1.128379107f);
     float m = magnitude > 4.0f ? 4.0f : magnitude;
+    float u = m * m;
     float q = 1.971820311e-4f;
-    q = ipu__fma_f32(q, m, -3.055610461e-3f);
-    q = ipu__fma_f32(q, m, 2.227709815e-2f);
-    q = ipu__fma_f32(q, m, -1.040373817e-1f);
-    q = ipu__fma_f32(q, m, -6.370597482e-1f);
-    q = ipu__fma_f32(q, m, -1.127749562f);
-    q = ipu__fma_f32(q, m, -1.774914999e-4f);
+    q = ipu__two_steps_f32(q, u, 2.227709815e-2f, -3.055610461e-3f, m);
+    q = ipu__two_steps_f32(q, u, -6.370597482e-1f, -1.040373817e-1f, m);
+    q = ipu__two_steps_f32(q, u, -1.774914999e-4f, -1.127749562f, m);
     float far = ipu__with_sign_f32(1.0f - ipu__near_exp_negative_f32(q), x);
     return ipu__pick(magnitude >= 1.0f, far, x * p);
 }
 
-/* x times the normal distribution at x, each operation rounded as a single op. */
+/* The normal distribution at -m, m = |x|, as exp(-m^2 / 2) times a quotient of
+ * polynomials, which serves both sides of 0: what is small there is relatively exact.
+ * Beyond 14.5 it is 0 as a float. */
+typedef struct ipu__normal_side {
+    float m; /* at most 14.5 */
+    float tail;
+    float power; /* exp(-m^2 / 2) 2^64, so that it is a normal number */
+} ipu__normal_side;
+
+/* The square and r are twice the exponent, with what the square's rounding has lost;
+ * the magic number has the 64 of the power in its low bits. Both sides of the quotient
+ * begin with a number, so that the roundings of the other terms are small next to 0. */
+IPU_INLINE ipu__normal_side
+ipu__normal_side_f32(float x)
+{
+    const float magic = 12582976.0f;
+    uint32_t bits = ipu__float_bits(x) & 0x7fffffffu;
+    float m = ipu__bits_float(bits < 0x41680000u ? bits : 0x41680000u);
+    float square = m * m;
+    float lost = ipu__fma_f32(m, m, -square);
+    float shifted = ipu__fma_f32(square, -0.721347520f, magic);
+    float n = shifted - magic;
+    float r = ipu__fma_f32(n, -2.0f * 0.693145752f, -square);
+    r += ipu__fma_f32(n, -2.0f * 1.42860677e-6f, -lost);
+    float p = ipu__small_expm1_f32(0.5f * r);
+    uint32_t exponent = ipu__float_bits(shifted) << 23;
+    float above = ipu__fma_f32(3.064195160e-3f, m, 3.033132665e-2f);
+    above = ipu__two_steps_f32(above, square, 3.281961381e-1f, 1.370174140e-1f, m);
+    above = ipu__fma_f32(above, m, 0.375f);
+    above = ipu__fma_f32(p, above, above);
+    above = ipu__bits_float(ipu__float_bits(above) + exponent);
+    float below = 7.680706680e-3f * 0x1p64f;
+    below = ipu__two_steps_f32(below, square, 3.510183096e-1f * 0x1p64f,
+                               7.603428513e-2f * 0x1p64f, m);
+    below = ipu__two_steps_f32(below, square, 1.254805923f * 0x1p64f,
+                               9.002221227e-1f * 0x1p64f, m);
+    below = ipu__fma_f32(below, m, 0.75f * 0x1p64f);
+    float power = ipu__bits_float(ipu__float_bits(1.0f + p) + exponent);
+    return (ipu__normal_side){m, above / below, power};
+}
+
+/* x times the normal distribution at x. */
 IPU_INLINE float
 ipu__gelu_f32(float x)
 {
-    float half = x * 0.5f;
-    return half * (ipu__erf_f32(x * 0.707106781f) + 1.0f);
+    ipu__normal_side side = ipu__normal_side_f32(x);
+    return x < 0.0f ? x * side.tail : ipu__fma_f32(-side.m, side.tail, x);
 }
 
 IPU_INLINE float
 ipu__gelu_grad_f32(float x, float dy)
 {
-    float below = (ipu__erf_f32(x * 0.707106781f) + 1.0f) * 0.5f;
-    float density = ipu__exp_negative_f32((x * x) * -0.5f) * 0.398942280f;
-    float rise = x * density;
-    return dy * (below + rise);
+    ipu__normal_side side = ipu__normal_side_f32(x);
+    float below = x < 0.0f ? side.tail : 1.0f - side.tail;
+    float density = side.power * (0.398942280f * 0x1p-64f);
+    return dy * ipu__fma_f32(x, density, below);
 }
 
 /* sin, and cos a quarter of a turn further: x = n pi / 2 + r, |r| <= pi / 4. */
