@@ -88,44 +88,6 @@ TURNED(cos, 1)
 ALL_WITHIN(f32, float, uint32_t, ipu__float_bits)
 ALL_WITHIN(f64, double, uint64_t, ipu__double_bits)
 
-/* There is a quicker form near 0, or with all bits, of what is not negative, or of
- * normal numbers above 0, or of what is far from 0 and 1. */
-#define NEAR(name, suffix, type, bits, least, limit) \
-    UNARY(near_##name##_##suffix, type, type, ipu__near_##name##_##suffix(x)) \
-    SIGNATURE(name##_##suffix) \
-    { \
-        const type *xs = a; \
-        type *result = out; \
-        if (all_within_##suffix(xs, n, bits, least, limit)) { \
-            return near_##name##_##suffix(block, out, a, b, c, n); \
-        } \
-        for (int64_t i = 0; i < n; i++) { \
-            result[i] = ipu__##name##_##suffix(xs[i]); \
-        } \
-        return IPU_FAULT_NONE; \
-    }
-#define NARROW_NEAR(name, bits, limit) NEAR(name, f32, float, bits, 0.0f, limit)
-#define WIDE_NEAR(name, limit) NEAR(name, f64, double, UINT64_MAX >> 1, 0.0, limit)
-#define WIDE_ABOVE(name, least) \
-    NEAR(name, f64, double, UINT64_MAX, least, (double)INFINITY)
-WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
-WIDE_NEAR(log1p, 1.0)
-WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
-WIDE_NEAR(atan, IPU_WIDE_ATAN_LIMIT)
-WIDE_NEAR(erfinv, 1.0 - 2.0 * IPU_QUANTILE_REST)
-WIDE_ABOVE(log, 0x1p-1022)
-WIDE_ABOVE(log2, 0x1p-1022)
-WIDE_ABOVE(digamma, 0.0)
-NEAR(ndtri, f64, double, UINT64_MAX, IPU_QUANTILE_REST, 1.0 - IPU_QUANTILE_REST)
-NEAR(ndtri, f32, float, UINT32_MAX, (float)IPU_QUANTILE_REST, 1.0f)
-NEAR(log, f32, float, UINT32_MAX, 0x1p-126f, INFINITY)
-NEAR(log2, f32, float, UINT32_MAX, 0x1p-126f, INFINITY)
-NARROW_NEAR(tan, UINT32_MAX >> 1, IPU_NEAR_LIMIT)
-NARROW_NEAR(lgamma, UINT32_MAX, INFINITY)
-NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
-
 /* A long formula in two loops, of some elements at a time: in one, the chains of an
  * element's instructions would be too long for others to be computed beside them.
  * `before` uses x, `expression` what that has made, too. */
@@ -156,8 +118,64 @@ NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
         } \
         return IPU_FAULT_NONE; \
     }
+#define NARROW_STAGES(name, before, expression) \
+    STAGES(name, float, ipu__narrow_pair, , before, expression)
 #define WIDE_STAGES(name, fetch, before, expression) \
     STAGES(name, double, ipu__pair, fetch, before, expression)
+
+/* There is a quicker form near 0, or with all bits, of what is not negative, or of
+ * normal numbers above 0, or of what is far from 0 and 1. */
+#define NEAR(name, suffix, type, bits, least, limit) \
+    UNARY(near_##name##_##suffix, type, type, ipu__near_##name##_##suffix(x)) \
+    IF_NEAR(name, suffix, type, bits, least, limit)
+#define IF_NEAR(name, suffix, type, bits, least, limit) \
+    SIGNATURE(name##_##suffix) \
+    { \
+        const type *xs = a; \
+        type *result = out; \
+        if (all_within_##suffix(xs, n, bits, least, limit)) { \
+            return near_##name##_##suffix(block, out, a, b, c, n); \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = ipu__##name##_##suffix(xs[i]); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define NARROW_NEAR(name, bits, limit) NEAR(name, f32, float, bits, 0.0f, limit)
+#define WIDE_NEAR(name, limit) NEAR(name, f64, double, UINT64_MAX >> 1, 0.0, limit)
+#define WIDE_IF_NEAR(name, limit) \
+    IF_NEAR(name, f64, double, UINT64_MAX >> 1, 0.0, limit)
+#define WIDE_ABOVE(name, least) \
+    NEAR(name, f64, double, UINT64_MAX, least, (double)INFINITY)
+WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(log1p, 1.0)
+WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
+WIDE_STAGES(near_tan_f64, , ipu__turn_rest_f64(x), ipu__tan_by_rest(x, made))
+WIDE_IF_NEAR(tan, IPU_WIDE_TURN_LIMIT)
+WIDE_STAGES(near_atan_f64, , ipu__atan_quotient(x), ipu__atan_by_quotient(x, made))
+WIDE_IF_NEAR(atan, IPU_WIDE_ATAN_LIMIT)
+WIDE_NEAR(erfinv, 1.0 - 2.0 * IPU_QUANTILE_REST)
+WIDE_ABOVE(log, 0x1p-1022)
+WIDE_ABOVE(log2, 0x1p-1022)
+WIDE_ABOVE(digamma, 0.0)
+NEAR(ndtri, f64, double, UINT64_MAX, IPU_QUANTILE_REST, 1.0 - IPU_QUANTILE_REST)
+NEAR(ndtri, f32, float, UINT32_MAX, (float)IPU_QUANTILE_REST, 1.0f)
+NEAR(log, f32, float, UINT32_MAX, 0x1p-126f, INFINITY)
+NEAR(log2, f32, float, UINT32_MAX, 0x1p-126f, INFINITY)
+NARROW_NEAR(tan, UINT32_MAX >> 1, IPU_NEAR_LIMIT)
+NARROW_NEAR(lgamma, UINT32_MAX, INFINITY)
+NARROW_NEAR(digamma, UINT32_MAX, INFINITY)
+
+NARROW_STAGES(ASINH_f32, ipu__parts_of_asinh_f32(x), ipu__join_asinh_f32(x, made))
+NARROW_STAGES(ATANH_f32, ipu__parts_of_atanh_f32(x), ipu__join_atanh_f32(x, made))
+WIDE_STAGES(TANH_f64, , ipu__tanh_expm1_f64(x), ipu__tanh_by_expm1(x, made))
+WIDE_STAGES(SINH_f64, , ipu__quarter_expm1_f64(x), ipu__sinh_by_expm1(x, made))
+WIDE_STAGES(SIGMOID_f64, , ipu__falling_exp_f64(x), ipu__sigmoid_by_exp(x, made))
+WIDE_STAGES(SOFTPLUS_f64, , ipu__falling_exp_f64(x), ipu__softplus_by_exp(x, made))
+WIDE_STAGES(ASINH_f64, , ipu__asinh_argument(x), ipu__asinh_by_argument(x, made))
+WIDE_STAGES(ACOSH_f64, , ipu__acosh_argument(x), ipu__acosh_by_argument(x, made))
+WIDE_STAGES(ATANH_f64, , ipu__atanh_argument(x), ipu__atanh_by_argument(x, made))
 WIDE_STAGES(ERF_f64, , ipu__erf_power(x), ipu__erf_by_power(x, made))
 WIDE_STAGES(ERFC_f64, , ipu__erf_power(x), ipu__erfc_by_power(x, made))
 WIDE_STAGES(GELU_f64, , ipu__gelu_power(x), ipu__gelu_by_power(x, made))
@@ -719,6 +737,8 @@ HALF_WHOLE(trunc, _MM_FROUND_TO_ZERO, __builtin_truncf)
     FLOAT_FORMULAS(ROW_OF, suffix, ending) \
     FUNCTION_FORMULAS(ROW_OF, suffix, ending) \
     LONG_FORMULAS(ROW_OF, suffix) \
+    SAME_ROW(ASINH, type, ASINH_##suffix) \
+    SAME_ROW(ATANH, type, ATANH_##suffix) \
     SAME_ROW(EXP, type, exp_##suffix) \
     SAME_ROW(LOG, type, log_##suffix) \
     SAME_ROW(LOG1P, type, log1p_##suffix) \

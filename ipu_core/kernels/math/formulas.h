@@ -93,20 +93,18 @@
     F(CEIL, ONE, SAME, suffix, WHOLE(ceil, suffix, __builtin_ceil##ending)(x)) \
     F(ROUND, ONE, SAME, suffix, WHOLE(round, suffix, __builtin_rint##ending)(x)) \
     F(TRUNC, ONE, SAME, suffix, WHOLE(trunc, suffix, __builtin_trunc##ending)(x)) \
-    F(TANH, ONE, SAME, suffix, ipu__tanh_##suffix(x)) \
-    F(SIGMOID, ONE, SAME, suffix, ipu__sigmoid_##suffix(x)) \
     F(EXPM1, ONE, SAME, suffix, ipu__expm1_##suffix(x)) \
-    F(SINH, ONE, SAME, suffix, ipu__sinh_##suffix(x)) \
     F(COSH, ONE, SAME, suffix, ipu__cosh_##suffix(x)) \
-    F(ASINH, ONE, SAME, suffix, ipu__asinh_##suffix(x)) \
-    F(ACOSH, ONE, SAME, suffix, ipu__acosh_##suffix(x)) \
-    F(ATANH, ONE, SAME, suffix, ipu__atanh_##suffix(x)) \
-    F(SOFTPLUS, ONE, SAME, suffix, ipu__softplus_##suffix(x)) \
     F(ASIN, ONE, SAME, suffix, ipu__asin_##suffix(x)) \
     F(ACOS, ONE, SAME, suffix, ipu__acos_##suffix(x))
 
 /* Whose float64 has loops of its own. */
 #define LONG_FORMULAS(F, suffix) \
+    F(TANH, ONE, SAME, suffix, ipu__tanh_##suffix(x)) \
+    F(SIGMOID, ONE, SAME, suffix, ipu__sigmoid_##suffix(x)) \
+    F(SINH, ONE, SAME, suffix, ipu__sinh_##suffix(x)) \
+    F(ACOSH, ONE, SAME, suffix, ipu__acosh_##suffix(x)) \
+    F(SOFTPLUS, ONE, SAME, suffix, ipu__softplus_##suffix(x)) \
     F(ATAN2, TWO, SAME, suffix, ipu__atan2_##suffix(x, y)) \
     F(ERF, ONE, SAME, suffix, ipu__erf_##suffix(x)) \
     F(ERFC, ONE, SAME, suffix, ipu__erfc_##suffix(x)) \

@@ -223,20 +223,27 @@ ipu__log_of_sum_f32(float w, float x)
     return log + ipu__pick(far, 0.693147181f, 0.0f);
 }
 
-/* log(m + sqrt(m^2 + 1)) of m = |x|. */
-IPU_INLINE float
-ipu__asinh_f32(float x)
+/* log(m + sqrt(m^2 + 1)) of m = |x|: that of m < 1 / 2, and w with log(1 + w) from
+ * there on. */
+IPU_INLINE ipu__narrow_pair
+ipu__parts_of_asinh_f32(float x)
 {
     float m = ipu__magnitude_f32(x);
     float z = m * m;
+    float y = z * z;
     float p = -1.322839968e-2f;
-    p = ipu__fma_f32(p, z, 2.816349640e-2f);
-    p = ipu__fma_f32(p, z, -4.438331723e-2f);
-    p = ipu__fma_f32(p, z, 7.498642057e-2f);
-    p = ipu__fma_f32(p, z, -1.666664332e-1f);
+    p = ipu__two_steps_f32(p, y, -4.438331723e-2f, 2.816349640e-2f, z);
+    p = ipu__two_steps_f32(p, y, -1.666664332e-1f, 7.498642057e-2f, z);
     float w = m + z / (1.0f + __builtin_sqrtf(1.0f + z));
-    float far = ipu__log_of_sum_f32(w, m);
-    float result = ipu__pick(m < 0.5f, ipu__odd_f32(m, z, p), far);
+    return (ipu__narrow_pair){ipu__odd_f32(m, z, p), w};
+}
+
+IPU_INLINE float
+ipu__join_asinh_f32(float x, ipu__narrow_pair parts)
+{
+    float m = ipu__magnitude_f32(x);
+    float far = ipu__log_of_sum_f32(parts.low, m);
+    float result = ipu__pick(m < 0.5f, parts.high, far);
     return m <= 3.4028234e38f ? ipu__with_sign_f32(result, x) : x;
 }
 
@@ -251,20 +258,25 @@ ipu__acosh_f32(float x)
     return x >= 1.0f ? result : NAN;
 }
 
-/* log((1 + m) / (1 - m)) / 2 of m = |x| */
-IPU_INLINE float
-ipu__atanh_f32(float x)
+/* log((1 + m) / (1 - m)) / 2 of m = |x|, likewise. */
+IPU_INLINE ipu__narrow_pair
+ipu__parts_of_atanh_f32(float x)
 {
     float m = ipu__magnitude_f32(x);
     float z = m * m;
-    float p = 1.763785034e-1f;
-    p = ipu__fma_f32(p, z, 5.160436034e-2f);
-    p = ipu__fma_f32(p, z, 1.181638613e-1f);
-    p = ipu__fma_f32(p, z, 1.422378570e-1f);
-    p = ipu__fma_f32(p, z, 2.000245303e-1f);
-    p = ipu__fma_f32(p, z, 3.333330154e-1f);
-    float far = 0.5f * ipu__log1p_any_f32(2.0f * m / (1.0f - m));
-    float result = ipu__pick(m < 0.5f, ipu__odd_f32(m, z, p), far);
+    float y = z * z;
+    float p = ipu__fma_f32(1.763785034e-1f, z, 5.160436034e-2f);
+    p = ipu__two_steps_f32(p, y, 1.422378570e-1f, 1.181638613e-1f, z);
+    p = ipu__two_steps_f32(p, y, 3.333330154e-1f, 2.000245303e-1f, z);
+    return (ipu__narrow_pair){ipu__odd_f32(m, z, p), 2.0f * m / (1.0f - m)};
+}
+
+IPU_INLINE float
+ipu__join_atanh_f32(float x, ipu__narrow_pair parts)
+{
+    float m = ipu__magnitude_f32(x);
+    float far = 0.5f * ipu__log1p_any_f32(parts.low);
+    float result = ipu__pick(m < 0.5f, parts.high, far);
     result = m == 1.0f ? INFINITY : result;
     return m <= 1.0f ? ipu__with_sign_f32(result, x) : NAN;
 }
@@ -278,26 +290,19 @@ ipu__erfinv_f32(float x)
     ipu__logarithm split = ipu__split_logarithm_f32((1.0f - m) * (1.0f + m));
     float w = -ipu__join_logarithm_f32(split.k, split.f);
     float u = w - 2.5f;
-    float p = -8.264390949e-9f;
-    p = ipu__fma_f32(p, u, 2.797954046e-8f);
-    p = ipu__fma_f32(p, u, 4.602503338e-7f);
-    p = ipu__fma_f32(p, u, -3.521437293e-6f);
-    p = ipu__fma_f32(p, u, -4.944398825e-6f);
-    p = ipu__fma_f32(p, u, 2.185707272e-4f);
-    p = ipu__fma_f32(p, u, -1.252755057e-3f);
-    p = ipu__fma_f32(p, u, -4.177664407e-3f);
-    p = ipu__fma_f32(p, u, 2.466402799e-1f);
-    p = ipu__fma_f32(p, u, 1.501409411e+0f);
+    float y = u * u;
+    float p = ipu__fma_f32(-8.264390949e-9f, u, 2.797954046e-8f);
+    p = ipu__two_steps_f32(p, y, -3.521437293e-6f, 4.602503338e-7f, u);
+    p = ipu__two_steps_f32(p, y, 2.185707272e-4f, -4.944398825e-6f, u);
+    p = ipu__two_steps_f32(p, y, -4.177664407e-3f, -1.252755057e-3f, u);
+    p = ipu__two_steps_f32(p, y, 1.501409411e+0f, 2.466402799e-1f, u);
     float v = __builtin_sqrtf(w < 5.0f ? 5.0f : w) - 3.0f;
+    float t = v * v;
     float q = -2.095002274e-4f;
-    q = ipu__fma_f32(q, v, 1.027830658e-4f);
-    q = ipu__fma_f32(q, v, 1.365422970e-3f);
-    q = ipu__fma_f32(q, v, -3.674833803e-3f);
-    q = ipu__fma_f32(q, v, 5.730199628e-3f);
-    q = ipu__fma_f32(q, v, -7.622440346e-3f);
-    q = ipu__fma_f32(q, v, 9.440816008e-3f);
-    q = ipu__fma_f32(q, v, 1.001674175e+0f);
-    q = ipu__fma_f32(q, v, 2.832976818e+0f);
+    q = ipu__two_steps_f32(q, t, 1.365422970e-3f, 1.027830658e-4f, v);
+    q = ipu__two_steps_f32(q, t, 5.730199628e-3f, -3.674833803e-3f, v);
+    q = ipu__two_steps_f32(q, t, 9.440816008e-3f, -7.622440346e-3f, v);
+    q = ipu__two_steps_f32(q, t, 2.832976818e+0f, 1.001674175e+0f, v);
     float result = x * ipu__pick(w < 5.0f, p, q);
     result = m == 1.0f ? ipu__with_sign_f32(INFINITY, x) : result;
     return m <= 1.0f ? result : NAN;

@@ -260,10 +260,12 @@ ipu__expm1_f64(double x)
     return ipu__magnitude_f64(x) < 0x1p-54 ? x : 2.0 * (half.high + half.low);
 }
 
-/* 2 (g + g / (4 g + 1)) with 4 g = expm1(|x|), which overflows after the result. Next to
- * 0 x is the result. */
-IPU_INLINE double
-ipu__sinh_f64(double x)
+/* The functions below are made of two parts, a pair and what is left to do with it,
+ * which loops can make one after the other (element/block_loops.h). */
+
+/* Of m = |x|, g with 4 g = expm1(m), which overflows after the result. */
+IPU_INLINE ipu__pair
+ipu__quarter_expm1_f64(double x)
 {
     double m = ipu__magnitude_f64(x);
     ipu__wide_exponent e = ipu__split_exponent_f64(m > 710.6 ? 710.6 : m);
@@ -271,6 +273,14 @@ ipu__sinh_f64(double x)
     double whole = quarter - 0.25;
     ipu__pair g = ipu__sum_ordered(whole, quarter * e.part.high);
     g.low += quarter * e.part.low + ((quarter - whole) - 0.25);
+    return g;
+}
+
+/* 2 (g + g / (4 g + 1)). Next to 0 x is the result. */
+IPU_INLINE double
+ipu__sinh_by_expm1(double x, ipu__pair g)
+{
+    double m = ipu__magnitude_f64(x);
     ipu__pair below = ipu__sum(4.0 * g.high, 1.0);
     below.low += 4.0 * g.low;
     ipu__pair rest = ipu__quotient(g, below);
@@ -278,6 +288,12 @@ ipu__sinh_f64(double x)
     double half = sum.high + (sum.low + (g.low + rest.low));
     double result = 2.0 * (m > 40.0 ? g.high + g.low : half);
     return ipu__with_sign_f64(m >= 0x1p-28 ? result : m, x);
+}
+
+IPU_INLINE double
+ipu__sinh_f64(double x)
+{
+    return ipu__sinh_by_expm1(x, ipu__quarter_expm1_f64(x));
 }
 
 /* 2 (g + 1 / (16 g)) with 4 g = exp(|x|) */
@@ -292,30 +308,56 @@ ipu__cosh_f64(double x)
     return 2.0 * (g.high + (g.low + 0.0625 / g.high));
 }
 
-/* e / (e + 1) with 2 e = expm1(2 |x|); the sign of x, also of -0. */
-IPU_INLINE double
-ipu__tanh_f64(double x)
+/* Of 2 |x|, half of expm1. */
+IPU_INLINE ipu__pair
+ipu__tanh_expm1_f64(double x)
 {
     double magnitude = ipu__magnitude_f64(x);
-    ipu__pair e = ipu__half_expm1_f64(2.0 * (magnitude > 22.0 ? 22.0 : magnitude));
+    return ipu__half_expm1_f64(2.0 * (magnitude > 22.0 ? 22.0 : magnitude));
+}
+
+/* e / (e + 1) with that e; the sign of x, also of -0. */
+IPU_INLINE double
+ipu__tanh_by_expm1(double x, ipu__pair e)
+{
     ipu__pair below = ipu__sum(e.high, 1.0);
     below.low += e.low;
     return ipu__with_sign_f64(ipu__divide_pairs(e, below), x);
 }
 
-/* e = exp(-|x|): 1 / (1 + e) for positive x, e / (1 + e) for negative ones, with the
- * power of 2 last. */
+IPU_INLINE double
+ipu__tanh_f64(double x)
+{
+    return ipu__tanh_by_expm1(x, ipu__tanh_expm1_f64(x));
+}
+
+/* exp(-|x|) 2^128, so that results below the smallest normal number are rounded
+ * once. */
+IPU_INLINE ipu__pair
+ipu__falling_exp_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__wide_exponent e = ipu__split_exponent_f64(m > 746.0 ? -746.0 : -m);
+    ipu__pair part = ipu__sum_ordered(1.0, e.part.high);
+    double scale = ipu__bits_double(e.power + (UINT64_C(1151) << 52));
+    return (ipu__pair){part.high * scale, (part.low + e.part.low) * scale};
+}
+
+/* With that e, 1 / (1 + e) for positive x, e / (1 + e) for negative ones. */
+IPU_INLINE double
+ipu__sigmoid_by_exp(double x, ipu__pair e)
+{
+    ipu__pair below = ipu__sum_ordered(1.0, e.high * 0x1p-128);
+    below.low += e.low * 0x1p-128;
+    bool negative = x < 0.0;
+    ipu__pair above = {negative ? e.high : 0x1p128, negative ? e.low : 0.0};
+    return ipu__divide_pairs(above, below) * 0x1p-128;
+}
+
 IPU_INLINE double
 ipu__sigmoid_f64(double x)
 {
-    ipu__wide_power e = ipu__power_f64(-ipu__magnitude_f64(x));
-    ipu__pair below = ipu__sum_ordered(1.0, e.part.high * e.first * e.second);
-    below.low += e.part.low * e.first * e.second;
-    bool negative = x < 0.0;
-    ipu__pair above = {negative ? e.part.high : 1.0, negative ? e.part.low : 0.0};
-    double first = negative ? e.first : 1.0;
-    double second = negative ? e.second : 1.0;
-    return ipu__divide_pairs(above, below) * first * second;
+    return ipu__sigmoid_by_exp(x, ipu__falling_exp_f64(x));
 }
 
 /* --- logarithms ----------------------------------------------------------------------
@@ -533,9 +575,9 @@ ipu__log_above_1_f64(ipu__pair w, double m)
     return k * 0x1.62e42fefa3800p-1 - (excess - split.f);
 }
 
-/* w = m + m^2 / (1 + sqrt(1 + m^2)), m = |x|. Next to 0 x is the result. */
-IPU_INLINE double
-ipu__asinh_f64(double x)
+/* asinh of m = |x| is log(1 + w), w = m + m^2 / (1 + sqrt(1 + m^2)). */
+IPU_INLINE ipu__pair
+ipu__asinh_argument(double x)
 {
     double m = ipu__magnitude_f64(x);
     ipu__pair square = ipu__product(m, m);
@@ -547,14 +589,28 @@ ipu__asinh_f64(double x)
     ipu__pair quotient = ipu__quotient(square, below);
     ipu__pair w = ipu__sum(m, quotient.high);
     w.low += quotient.low;
+    return w;
+}
+
+/* Next to 0 x is the result. */
+IPU_INLINE double
+ipu__asinh_by_argument(double x, ipu__pair w)
+{
+    double m = ipu__magnitude_f64(x);
     double result = ipu__log_above_1_f64(w, m);
     bool is_between = m >= 0x1p-28 && m <= 0x1.fffffffffffffp+1023;
     return ipu__with_sign_f64(is_between ? result : m, x);
 }
 
-/* w = t + sqrt(t (t + 2)), t = x - 1 */
 IPU_INLINE double
-ipu__acosh_f64(double x)
+ipu__asinh_f64(double x)
+{
+    return ipu__asinh_by_argument(x, ipu__asinh_argument(x));
+}
+
+/* w = t + sqrt(t (t + 2)), t = x - 1 */
+IPU_INLINE ipu__pair
+ipu__acosh_argument(double x)
 {
     double t = x - 1.0;
     ipu__pair more = ipu__sum(t, 2.0);
@@ -563,31 +619,55 @@ ipu__acosh_f64(double x)
     ipu__pair root = ipu__root(square);
     ipu__pair w = ipu__sum(root.high, t);
     w.low += root.low;
+    return w;
+}
+
+IPU_INLINE double
+ipu__acosh_by_argument(double x, ipu__pair w)
+{
     double result = ipu__log_above_1_f64(w, x);
     result = x > 0x1.fffffffffffffp+1023 ? x : result;
     return x >= 1.0 ? result : (double)NAN;
 }
 
-/* Half of log(1 + w), w = 2 m / (1 - m), m = |x|. Next to 0 x is the result. */
 IPU_INLINE double
-ipu__atanh_f64(double x)
+ipu__acosh_f64(double x)
+{
+    return ipu__acosh_by_argument(x, ipu__acosh_argument(x));
+}
+
+/* w = 2 m / (1 - m), m = |x| */
+IPU_INLINE ipu__pair
+ipu__atanh_argument(double x)
 {
     double m = ipu__magnitude_f64(x);
-    ipu__pair w = ipu__quotient((ipu__pair){2.0 * m, 0.0}, ipu__sum_ordered(1.0, -m));
+    return ipu__quotient((ipu__pair){2.0 * m, 0.0}, ipu__sum_ordered(1.0, -m));
+}
+
+/* Half of log(1 + w). Next to 0 x is the result. */
+IPU_INLINE double
+ipu__atanh_by_argument(double x, ipu__pair w)
+{
+    double m = ipu__magnitude_f64(x);
     double result = 0.5 * ipu__log_above_1_f64(w, m);
     result = m >= 0x1p-28 ? result : m;
     result = m == 1.0 ? (double)INFINITY : result;
     return m <= 1.0 ? ipu__with_sign_f64(result, x) : (double)NAN;
 }
 
+IPU_INLINE double
+ipu__atanh_f64(double x)
+{
+    return ipu__atanh_by_argument(x, ipu__atanh_argument(x));
+}
+
 /* max(x, 0) + log1p(e) with e = exp(-|x|); x itself where the rest is below its last
  * place, and e - e^2 / 2 where 1 + e has no bits for e. */
 IPU_INLINE double
-ipu__softplus_f64(double x)
+ipu__softplus_by_exp(double x, ipu__pair e)
 {
-    ipu__wide_power e = ipu__power_f64(-ipu__magnitude_f64(x));
-    double high = e.part.high * e.first * e.second;
-    double low = e.part.low * e.first * e.second;
+    double high = e.high * 0x1p-128;
+    double low = e.low * 0x1p-128;
     double u = 1.0 + high;
     double lost = (high - (u - 1.0)) + low;
     ipu__wide_logarithm split = ipu__split_logarithm_f64(u);
@@ -597,6 +677,12 @@ ipu__softplus_f64(double x)
     double result = all.high + ((sum.low + all.low) - excess);
     result = x < -36.0 ? high + (low - 0.5 * high * high) : result;
     return x > 40.0 || x != x ? x : result;
+}
+
+IPU_INLINE double
+ipu__softplus_f64(double x)
+{
+    return ipu__softplus_by_exp(x, ipu__falling_exp_f64(x));
 }
 
 /* --- sin, cos, tan and their inverses -------------------------------------------------
@@ -633,18 +719,30 @@ typedef struct ipu__wide_turn {
     uint64_t count; /* of quarters, in the lowest bits */
 } ipu__wide_turn;
 
-IPU_INLINE ipu__wide_turn
-ipu__turn_f64(double x)
+#define IPU_TURN_MAGIC 0x1.8p52
+
+/* n, after the magic number is taken away. */
+IPU_INLINE double
+ipu__shifted_turns_f64(double x)
 {
-    const double magic = 0x1.8p52;
-    double shifted = x * 0x1.45f306dc9c883p-1 + magic;
-    double n = shifted - magic;
+    return x * 0x1.45f306dc9c883p-1 + IPU_TURN_MAGIC;
+}
+
+IPU_INLINE ipu__pair
+ipu__turn_rest_f64(double x)
+{
+    double n = ipu__shifted_turns_f64(x) - IPU_TURN_MAGIC;
     double away = x - n * 0x1.921fb54400000p+0;
     /* nothing is lost: the first number is a multiple of the second one's last place */
     ipu__pair first = ipu__sum_ordered(away, -(n * 0x1.0b4611a600000p-34));
     ipu__pair second = ipu__sum_ordered(first.high, -(n * 0x1.3198a2e000000p-69));
     double rest = (first.low + second.low) - n * 0x1.b839a252049c1p-104;
-    ipu__pair angle = ipu__sum_ordered(second.high, rest);
+    return ipu__sum_ordered(second.high, rest);
+}
+
+IPU_INLINE ipu__wide_turn
+ipu__turn_f64(double x, ipu__pair angle)
+{
     double r = angle.high;
     double z = r * r;
     double half = 0.5 * z;
@@ -653,14 +751,14 @@ ipu__turn_f64(double x)
     double more = ipu__cos_series(z) * z * z - r * angle.low;
     return (ipu__wide_turn){r, ipu__sum_ordered(r, s),
                             ipu__sum_ordered(w, ((1.0 - w) - half) + more),
-                            ipu__double_bits(shifted)};
+                            ipu__double_bits(ipu__shifted_turns_f64(x))};
 }
 
 /* sin, and cos a quarter of a turn further. */
 IPU_INLINE double
 ipu__turned_f64(double x, uint64_t quarter)
 {
-    ipu__wide_turn turn = ipu__turn_f64(x);
+    ipu__wide_turn turn = ipu__turn_f64(x, ipu__turn_rest_f64(x));
     uint64_t turns = turn.count + quarter;
     double result = (turns & 1) != 0 ? turn.cos.high : turn.sin.high;
     uint64_t bits = ipu__double_bits(result) ^ ((turns & 2) << 62);
@@ -681,9 +779,9 @@ ipu__near_cos_f64(double x)
 
 /* The cosine gets back what the square of r has lost. */
 IPU_INLINE double
-ipu__near_tan_f64(double x)
+ipu__tan_by_rest(double x, ipu__pair rest)
 {
-    ipu__wide_turn turn = ipu__turn_f64(x);
+    ipu__wide_turn turn = ipu__turn_f64(x, rest);
     turn.cos.low -= 0.5 * ipu__product(turn.rest, turn.rest).low;
     bool odd = (turn.count & 1) != 0;
     ipu__pair above = {odd ? -turn.cos.high : turn.sin.high,
@@ -691,6 +789,12 @@ ipu__near_tan_f64(double x)
     ipu__pair below = {odd ? turn.sin.high : turn.cos.high,
                        odd ? turn.sin.low : turn.cos.low};
     return x == 0.0 ? x : ipu__divide_pairs(above, below);
+}
+
+IPU_INLINE double
+ipu__near_tan_f64(double x)
+{
+    return ipu__tan_by_rest(x, ipu__turn_rest_f64(x));
 }
 
 IPU_INLINE double
@@ -757,15 +861,26 @@ typedef struct ipu__wide_angle {
     ipu__pair rest;
 } ipu__wide_angle;
 
-IPU_INLINE ipu__wide_angle
-ipu__angle_f64(double a, double b)
+IPU_INLINE bool
+ipu__is_middle_angle(double a, double b)
 {
-    bool middle = a > 0x1.a827999fcef32p-2 * b;
+    return a > 0x1.a827999fcef32p-2 * b;
+}
+
+IPU_INLINE ipu__pair
+ipu__angle_quotient(double a, double b)
+{
+    bool middle = ipu__is_middle_angle(a, b);
     ipu__pair above = ipu__sum_ordered(-b, a);
     ipu__pair below = ipu__sum_ordered(b, a);
     above = (ipu__pair){middle ? above.high : a, middle ? above.low : 0.0};
     below = (ipu__pair){middle ? below.high : b, middle ? below.low : 0.0};
-    ipu__pair t = ipu__quotient(above, below);
+    return ipu__quotient(above, below);
+}
+
+IPU_INLINE ipu__wide_angle
+ipu__angle_by_quotient(double a, double b, ipu__pair t)
+{
     double z = t.high * t.high;
     double y = z * z;
     double p = ipu__cubic(z, -0x1.5555555555554p-2, 0x1.999999999965ap-3,
@@ -776,21 +891,35 @@ ipu__angle_f64(double a, double b)
                           -0x1.12535f6f95ac1p-5, 0x1.f2555edb03f7ep-7);
     p += (q + r * (y * y)) * (y * y);
     t.low = t.high * z * p + t.low * (1.0 - z);
-    return (ipu__wide_angle){middle ? 0.5 : 0.0, t};
+    return (ipu__wide_angle){ipu__is_middle_angle(a, b) ? 0.5 : 0.0, t};
 }
 
 /* Above 1 it is a quarter of a turn less that of the inverse. */
 #define IPU_WIDE_ATAN_LIMIT 0x1p60
 
-IPU_INLINE double
-ipu__near_atan_f64(double x)
+IPU_INLINE ipu__pair
+ipu__atan_quotient(double x)
 {
     double m = ipu__magnitude_f64(x);
     bool far = m > 1.0;
-    ipu__wide_angle angle = ipu__angle_f64(far ? 1.0 : m, far ? m : 1.0);
+    return ipu__angle_quotient(far ? 1.0 : m, far ? m : 1.0);
+}
+
+IPU_INLINE double
+ipu__atan_by_quotient(double x, ipu__pair t)
+{
+    double m = ipu__magnitude_f64(x);
+    bool far = m > 1.0;
+    ipu__wide_angle angle = ipu__angle_by_quotient(far ? 1.0 : m, far ? m : 1.0, t);
     double factor = far ? -1.0 : 1.0;
     double quarters = (far ? 1.0 : 0.0) + factor * angle.quarters;
     return ipu__with_sign_f64(ipu__turned_by(quarters, factor, angle.rest), x);
+}
+
+IPU_INLINE double
+ipu__near_atan_f64(double x)
+{
+    return ipu__atan_by_quotient(x, ipu__atan_quotient(x));
 }
 
 /* From the limit on it is that of the limit. */
@@ -807,7 +936,10 @@ IPU_INLINE double
 ipu__angle_around_f64(double a, double b, double y, double x)
 {
     bool far = a > b;
-    ipu__wide_angle angle = ipu__angle_f64(far ? b : a, far ? a : b);
+    double less = far ? b : a;
+    double more = far ? a : b;
+    ipu__pair t = ipu__angle_quotient(less, more);
+    ipu__wide_angle angle = ipu__angle_by_quotient(less, more, t);
     double ahead = ipu__with_sign_f64(1.0, x);
     double factor = far ? -ahead : ahead;
     double quarters = (far ? 1.0 : 1.0 - ahead) + factor * angle.quarters;
