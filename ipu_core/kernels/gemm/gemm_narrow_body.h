@@ -5,7 +5,11 @@
  * columns would fill no vector: at each k a vector of rows meets one element of B for
  * each column. Vectors may reach past the last row: operands have slack there. */
 
-enum { MOST_VECTORS = 8 };
+enum {
+    MOST_VECTORS = 16,
+    MOST_OF_HALVES = LANES < 16 ? 8 : 16, /* those are widened in registers */
+    SIZES = 3
+};
 
 /* Rows [row, row + count) of C. */
 typedef struct narrow_block {
@@ -38,7 +42,7 @@ narrow_tile(int vectors, int columns, bool halves, const narrow_block *n)
 {
     const ipu__product *p = n->p;
     vector sum[IPU_NARROW][MOST_VECTORS];
-    float totals[IPU_SUM_LEVELS][2 * MOST_VECTORS * LANES];
+    float totals[IPU_SUM_LEVELS][MOST_VECTORS * LANES]; /* of all columns */
     const int64_t blocks = ipu__sum_blocks(p->k);
     int64_t a = n->row;
     int64_t b = n->column * p->b_col;
@@ -77,39 +81,51 @@ narrow_tile(int vectors, int columns, bool halves, const narrow_block *n)
 
 typedef void narrow_fn(const narrow_block *n);
 
-/* As many vectors as give eight chains, and one for the rows that are left. */
+/* As many vectors as give eight chains, of one column as bring 1 KiB of a row; and less
+ * for the rows that are left. */
 #define NARROW_FORM(form, vectors, columns, halves) \
     TARGET static void narrow_##form##_##columns(const narrow_block *n) \
     { \
         narrow_tile(vectors, columns, halves, n); \
     }
-#define NARROW(columns, most) \
-    NARROW_FORM(many, most, columns, false) \
+#define NARROW(columns, less, most, most_of_halves) \
     NARROW_FORM(one, 1, columns, false) \
-    NARROW_FORM(many_halves, most, columns, true) \
-    NARROW_FORM(one_half, 1, columns, true)
+    NARROW_FORM(some, less, columns, false) \
+    NARROW_FORM(many, most, columns, false) \
+    NARROW_FORM(one_half, 1, columns, true) \
+    NARROW_FORM(some_halves, less, columns, true) \
+    NARROW_FORM(many_halves, most_of_halves, columns, true)
 #define NARROW_FORMS(columns) \
-    {{narrow_one_##columns, narrow_many_##columns}, \
-     {narrow_one_half_##columns, narrow_many_halves_##columns}}
-NARROW(1, 8)
-NARROW(2, 4)
-NARROW(3, 4)
-NARROW(4, 2)
+    {{narrow_one_##columns, narrow_some_##columns, narrow_many_##columns}, \
+     {narrow_one_half_##columns, narrow_some_halves_##columns, \
+      narrow_many_halves_##columns}}
+NARROW(1, 4, MOST_VECTORS, MOST_OF_HALVES)
+NARROW(2, 2, 4, 4)
+NARROW(3, 2, 4, 4)
+NARROW(4, 1, 2, 2)
 
 static void
 multiply_narrow(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
                 int64_t column_end)
 {
-    /* by columns, float16, many vectors */
-    static narrow_fn *const forms[][2][2] = {NARROW_FORMS(1), NARROW_FORMS(2),
-                                             NARROW_FORMS(3), NARROW_FORMS(4)};
-    static const int8_t vectors[] = {8, 4, 4, 2};
+    /* by columns, float16, number of vectors */
+    static narrow_fn *const forms[][2][SIZES] = {NARROW_FORMS(1), NARROW_FORMS(2),
+                                                 NARROW_FORMS(3), NARROW_FORMS(4)};
+    static const int8_t vectors[][2][SIZES] = {
+        {{1, 4, MOST_VECTORS}, {1, 4, MOST_OF_HALVES}},
+        {{1, 2, 4}, {1, 2, 4}},
+        {{1, 2, 4}, {1, 2, 4}},
+        {{1, 1, 2}, {1, 1, 2}},
+    };
     int64_t last = column_end - column - 1;
-    int64_t most = vectors[last] * LANES;
     narrow_block n = {.p = p, .row = row, .column = column};
     for (; n.row < row_end; n.row += n.count) {
-        bool is_whole = row_end - n.row >= most;
-        n.count = is_whole ? most : ipu__min(row_end - n.row, LANES);
-        forms[last][p->halves][is_whole](&n);
+        const int8_t *sizes = vectors[last][p->halves];
+        int size = SIZES - 1;
+        while (size > 0 && row_end - n.row < sizes[size] * LANES) {
+            size--;
+        }
+        n.count = ipu__min(row_end - n.row, sizes[size] * LANES);
+        forms[last][p->halves][size](&n);
     }
 }

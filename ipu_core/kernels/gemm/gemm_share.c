@@ -32,7 +32,7 @@ enum {
     NODE_TERMS = IPU_SUM_BLOCK * IPU_SUM_FAN,
     NODE_FLOATS = 1 << 18, /* of all nodes */
     WIDENED_FLOATS = 4096, /* of small matrices of float16, at a time */
-    NARROW_ROWS = 128      /* that fill vectors, where lanes are rows */
+    NARROW_ROWS = 256      /* that fill vectors, where lanes are rows */
 };
 
 const ipu__tiles *
