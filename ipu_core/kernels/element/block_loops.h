@@ -30,6 +30,7 @@ ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f32)
 ARITHMETIC_FORMULAS(COLUMN_LOOP_OF, f64)
 
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
+UNARY(expm1_f32, float, float, ipu__expm1_f32(x))
 UNARY(log1p_f32, float, float, ipu__log1p_f32(x))
 UNARY(atan_f32, float, float, ipu__atan_f32(x))
 UNARY(erfinv_f32, float, float, ipu__erfinv_f32(x))
@@ -148,6 +149,7 @@ ALL_WITHIN(f64, double, uint64_t, ipu__double_bits)
 #define WIDE_ABOVE(name, least) \
     NEAR(name, f64, double, UINT64_MAX, least, (double)INFINITY)
 WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(expm1, IPU_WIDE_EXPM1_LIMIT)
 WIDE_NEAR(log1p, 1.0)
 WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
@@ -740,6 +742,7 @@ HALF_WHOLE(trunc, _MM_FROUND_TO_ZERO, __builtin_truncf)
     SAME_ROW(ASINH, type, ASINH_##suffix) \
     SAME_ROW(ATANH, type, ATANH_##suffix) \
     SAME_ROW(EXP, type, exp_##suffix) \
+    SAME_ROW(EXPM1, type, expm1_##suffix) \
     SAME_ROW(LOG, type, log_##suffix) \
     SAME_ROW(LOG1P, type, log1p_##suffix) \
     SAME_ROW(LOG2, type, log2_##suffix) \

@@ -93,7 +93,6 @@
     F(CEIL, ONE, SAME, suffix, WHOLE(ceil, suffix, __builtin_ceil##ending)(x)) \
     F(ROUND, ONE, SAME, suffix, WHOLE(round, suffix, __builtin_rint##ending)(x)) \
     F(TRUNC, ONE, SAME, suffix, WHOLE(trunc, suffix, __builtin_trunc##ending)(x)) \
-    F(EXPM1, ONE, SAME, suffix, ipu__expm1_##suffix(x)) \
     F(COSH, ONE, SAME, suffix, ipu__cosh_##suffix(x)) \
     F(ASIN, ONE, SAME, suffix, ipu__asin_##suffix(x)) \
     F(ACOS, ONE, SAME, suffix, ipu__acos_##suffix(x))

@@ -23,7 +23,8 @@ typedef struct ipu__pair {
     double low;
 } ipu__pair;
 
-/* a + b with what its rounding lost (Dekker); |a| >= |b|, or a is 0. */
+/* a + b with what its rounding lost (Dekker); |a| >= |b|, or a is a multiple of the
+ * sum's last place, such as 0, or as 1 and 2 up to sums of 2^53. */
 IPU_INLINE ipu__pair
 ipu__sum_ordered(double a, double b)
 {
@@ -260,6 +261,26 @@ ipu__expm1_f64(double x)
     return ipu__magnitude_f64(x) < 0x1p-54 ? x : 2.0 * (half.high + half.low);
 }
 
+/* The same of |x| < IPU_WIDE_EXPM1_LIMIT, where 2^(n - 1) - 1 / 2 is exact. */
+#define IPU_WIDE_EXPM1_LIMIT 36.0
+
+IPU_INLINE ipu__pair
+ipu__near_half_expm1_f64(double x)
+{
+    ipu__wide_exponent e = ipu__split_exponent_f64(x);
+    double half = ipu__bits_double(e.power + (UINT64_C(1022) << 52));
+    ipu__pair sum = ipu__sum_ordered(half - 0.5, half * e.part.high);
+    sum.low += half * e.part.low;
+    return sum;
+}
+
+IPU_INLINE double
+ipu__near_expm1_f64(double x)
+{
+    ipu__pair half = ipu__near_half_expm1_f64(x);
+    return ipu__magnitude_f64(x) < 0x1p-54 ? x : 2.0 * (half.high + half.low);
+}
+
 /* The functions below are made of two parts, a pair and what is left to do with it,
  * which loops can make one after the other (element/block_loops.h). */
 
@@ -281,7 +302,7 @@ IPU_INLINE double
 ipu__sinh_by_expm1(double x, ipu__pair g)
 {
     double m = ipu__magnitude_f64(x);
-    ipu__pair below = ipu__sum(4.0 * g.high, 1.0);
+    ipu__pair below = ipu__sum_ordered(1.0, 4.0 * g.high);
     below.low += 4.0 * g.low;
     ipu__pair rest = ipu__quotient(g, below);
     ipu__pair sum = ipu__sum_ordered(g.high, rest.high);
@@ -308,12 +329,12 @@ ipu__cosh_f64(double x)
     return 2.0 * (g.high + (g.low + 0.0625 / g.high));
 }
 
-/* Of 2 |x|, half of expm1. */
+/* Of 2 |x|, half of expm1, or nearly so where tanh is 1. */
 IPU_INLINE ipu__pair
 ipu__tanh_expm1_f64(double x)
 {
     double magnitude = ipu__magnitude_f64(x);
-    return ipu__half_expm1_f64(2.0 * (magnitude > 22.0 ? 22.0 : magnitude));
+    return ipu__near_half_expm1_f64(2.0 * (magnitude > 22.0 ? 22.0 : magnitude));
 }
 
 /* e / (e + 1) with that e; the sign of x, also of -0. */
@@ -372,11 +393,15 @@ typedef struct ipu__wide_logarithm {
 IPU_INLINE ipu__wide_logarithm
 ipu__split_logarithm_f64(double z)
 {
-    const double magic = 0x1.8p52;
     uint64_t bits = ipu__double_bits(z) - UINT64_C(0x3fe6a09e667f3bcd);
+#if defined(IPU_WIDE_CONVERSIONS)
+    double k = (double)((int64_t)bits >> 52);
+#else
     /* the sign of k is kept by adding 2^11, which the magic number takes away */
+    const double magic = 0x1.8p52;
     uint64_t shifted = (bits + (UINT64_C(1) << 63)) >> 52;
     double k = ipu__bits_double(ipu__double_bits(magic) + shifted) - (magic + 2048.0);
+#endif
     uint64_t rest = bits & (UINT64_MAX >> 12);
     double f = ipu__bits_double(rest + UINT64_C(0x3fe6a09e667f3bcd)) - 1.0;
     return (ipu__wide_logarithm){k, f};
@@ -566,7 +591,7 @@ IPU_INLINE double
 ipu__log_above_1_f64(ipu__pair w, double m)
 {
     bool is_large = m > 0x1p28;
-    ipu__pair u = ipu__sum(1.0, w.high);
+    ipu__pair u = ipu__sum_ordered(1.0, w.high);
     double all = is_large ? m : u.high;
     double lost = is_large ? 0.0 : u.low + w.low;
     ipu__wide_logarithm split = ipu__split_logarithm_f64(all);
@@ -581,13 +606,13 @@ ipu__asinh_argument(double x)
 {
     double m = ipu__magnitude_f64(x);
     ipu__pair square = ipu__product(m, m);
-    ipu__pair sum = ipu__sum(1.0, square.high);
+    ipu__pair sum = ipu__sum_ordered(1.0, square.high);
     sum.low += square.low;
     ipu__pair root = ipu__root(sum);
     ipu__pair below = ipu__sum_ordered(root.high, 1.0);
     below.low += root.low;
     ipu__pair quotient = ipu__quotient(square, below);
-    ipu__pair w = ipu__sum(m, quotient.high);
+    ipu__pair w = ipu__sum_ordered(m, quotient.high);
     w.low += quotient.low;
     return w;
 }
@@ -613,11 +638,11 @@ IPU_INLINE ipu__pair
 ipu__acosh_argument(double x)
 {
     double t = x - 1.0;
-    ipu__pair more = ipu__sum(t, 2.0);
+    ipu__pair more = ipu__sum_ordered(2.0, t);
     ipu__pair square = ipu__product(t, more.high);
     square.low += t * more.low;
     ipu__pair root = ipu__root(square);
-    ipu__pair w = ipu__sum(root.high, t);
+    ipu__pair w = ipu__sum_ordered(root.high, t);
     w.low += root.low;
     return w;
 }
@@ -636,20 +661,22 @@ ipu__acosh_f64(double x)
     return ipu__acosh_by_argument(x, ipu__acosh_argument(x));
 }
 
-/* w = 2 m / (1 - m), m = |x| */
+/* u = (1 + m) / (1 - m), m = |x| */
 IPU_INLINE ipu__pair
 ipu__atanh_argument(double x)
 {
     double m = ipu__magnitude_f64(x);
-    return ipu__quotient((ipu__pair){2.0 * m, 0.0}, ipu__sum_ordered(1.0, -m));
+    return ipu__quotient(ipu__sum_ordered(1.0, m), ipu__sum_ordered(1.0, -m));
 }
 
-/* Half of log(1 + w). Next to 0 x is the result. */
+/* Half of log(u). Next to 0 x is the result. */
 IPU_INLINE double
-ipu__atanh_by_argument(double x, ipu__pair w)
+ipu__atanh_by_argument(double x, ipu__pair u)
 {
     double m = ipu__magnitude_f64(x);
-    double result = 0.5 * ipu__log_above_1_f64(w, m);
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(u.high);
+    double excess = ipu__logarithm_excess(split.k, split.f, u.low / u.high);
+    double result = 0.5 * (split.k * 0x1.62e42fefa3800p-1 - (excess - split.f));
     result = m >= 0x1p-28 ? result : m;
     result = m == 1.0 ? (double)INFINITY : result;
     return m <= 1.0 ? ipu__with_sign_f64(result, x) : (double)NAN;
