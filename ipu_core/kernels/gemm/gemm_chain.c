@@ -26,6 +26,7 @@ enum {
     PANELS = 8,           /* that are packed at once, from longer parts of rows */
     BLOCK_BYTES = 196608, /* of packed A, in the second-level cache */
     FEW_ROWS = 8,
+    FEW_TERMS = 16,
     LEAST_DOT = 32,  /* terms */
     DOT_CHAINS = 32, /* of float64: term by term, added up in pairs */
     WALK = 8,           /* rows of B at a time where few rows of A meet them, */
@@ -202,7 +203,10 @@ ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu
     bool is_small = matmul->k * out->n <= panel;
     out->packs_b = out->b_col != 1 || (out->m >= MANY_ROWS && !is_small) ||
                    (pages && out->m > FEW_ROWS);
-    out->packs_a = out->a_col != 1 && out->m > 1 && !out->is_walk;
+    /* one panel meets each element of A once */
+    bool stays = out->is_walk || (out->a_row == 1 && out->n <= panel_columns(out) &&
+                                  matmul->k <= FEW_TERMS);
+    out->packs_a = out->a_col != 1 && out->m > 1 && !stays;
     out->chunk = ipu__max(ipu__min(matmul->k, most), 1);
     int64_t tiles = BLOCK_BYTES / (out->bytes * out->chunk * out->form->rows);
     out->block = out->packs_a ? ipu__max(tiles, 1) * out->form->rows : out->m;
