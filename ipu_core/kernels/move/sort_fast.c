@@ -131,6 +131,8 @@ begins_of(uint32_t *tally, uint32_t digits)
 
 /* Entries of a key and a place, for keys of up to 32 bits and of 64.
  *   place     entry i among those before it, which are sorted; gives where it is then
+ *   count     how often some digits from bit `low` on have each value, in one walk: as
+ *             keys of a row often begin alike, tallies of one digit wait for each other
  *   digits    x by bits [low, high) of what keys are above the least one, with as much
  *             room in `other`; gives the one of the two that holds the result
  *   long      the same by whole keys. The highest bits alone leave few entries to move
@@ -148,17 +150,44 @@ begins_of(uint32_t *tally, uint32_t digits)
         return i; \
     } \
 \
+    IPU_INLINE void count_##bits(uint32_t tally[][1 << DIGIT], const entry_##bits *x, \
+                                 int64_t n, key_type least, int32_t low, \
+                                 int32_t width, int32_t digits) \
+    { \
+        uint32_t mask = (UINT32_C(1) << width) - 1; \
+        for (int32_t d = 0; d < digits; d++) { \
+            memset(tally[d], 0, (mask + 1) * sizeof *tally[d]); \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            key_type rest = (x[i].key - least) >> low; \
+            for (int32_t d = 0; d < digits; d++, rest >>= width) { \
+                tally[d][(uint32_t)rest & mask]++; \
+            } \
+        } \
+    } \
+\
     IPU_INLINE entry_##bits *digits_##bits(entry_##bits *x, entry_##bits *other, \
                                            int64_t n, key_type least, int32_t low, \
                                            int32_t high, int32_t width) \
     { \
-        uint32_t tally[1 << DIGIT]; \
+        uint32_t tallies[DIGITS][1 << DIGIT]; \
         uint32_t mask = (UINT32_C(1) << width) - 1; \
-        for (int32_t shift = low; shift < high; shift += width) { \
-            memset(tally, 0, (mask + 1) * sizeof *tally); \
-            for (int64_t i = 0; i < n; i++) { \
-                tally[(uint32_t)((x[i].key - least) >> shift) & mask]++; \
+        int32_t d = 0; \
+        for (int32_t shift = low; shift < high; shift += width, d++) { \
+            if (d % DIGITS == 0) { \
+                switch (ipu__min((high - shift + width - 1) / width, DIGITS)) { \
+                case 1: \
+                    count_##bits(tallies, x, n, least, shift, width, 1); \
+                    break; \
+                case 2: \
+                    count_##bits(tallies, x, n, least, shift, width, 2); \
+                    break; \
+                default: \
+                    count_##bits(tallies, x, n, least, shift, width, DIGITS); \
+                    break; \
+                } \
             } \
+            uint32_t *tally = tallies[d % DIGITS]; \
             if (tally[(uint32_t)((x[0].key - least) >> shift) & mask] == \
                 (uint32_t)n) { \
                 continue; /* all have this digit */ \
@@ -174,8 +203,8 @@ begins_of(uint32_t *tally, uint32_t digits)
         return x; \
     } \
 \
-    static entry_##bits *long_##bits(entry_##bits *x, entry_##bits *other, int64_t n, \
-                                     int32_t key_bits) \
+    __attribute__((noinline)) static entry_##bits *long_##bits( \
+        entry_##bits *x, entry_##bits *other, int64_t n, int32_t key_bits) \
     { \
         int32_t width = n >= LONG && key_bits > 16 ? DIGIT : SMALL_DIGIT; \
         if (key_bits <= DIGITS * width) { \
