@@ -17,6 +17,7 @@ from ipu import _core
 
 CLASSES = ("generic", "avx2", "avx512")
 TERMS = (31, 32, 33, 63, 64, 65, 67, 512, 1000, 1024, 1025, 3001, 17 * 1024 + 5)
+NODE = 1 << 15  # terms
 SHAPES = (  # m, k, n
     *((8, 8, 8), (4, 4, 4), (1, 7, 1), (5, 3, 2), (9, 17, 25), (64, 64, 64), (3, 0, 4)),
     *((31, 129, 49), (33, 300, 24), (1, 40, 700), (7, 130, 300), (300, 257, 1)),
@@ -124,6 +125,29 @@ def test_float64_in_batches() -> None:
         b = random.standard_normal((batch, k, n))
         got = on_all(*matmul(a, b, (False, False)), "avx2")
         np.testing.assert_allclose(got, a @ b, 1e-13, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int8"])
+@pytest.mark.parametrize("terms", [NODE - 1, NODE, NODE + 1, 2 * NODE, 5 * NODE + 7])
+def test_dots_of_nodes(dtype: str, terms: int) -> None:
+    """Threads share the nodes of long sums where there are few of those."""
+    random = np.random.default_rng(terms)
+    for batch, m, n in ((1, 1, 1), (1, 3, 2), (2, 1, 2), (1, 9, 1)):
+        a = random.integers(-99, 99, (batch, m, terms)).astype(dtype)
+        b = random.integers(-99, 99, (batch, n, terms)).astype(dtype).swapaxes(1, 2)
+        if dtype == "float64":
+            a, b = a / 97, b / 89
+        text, inputs = matmul(a, b, (False, True))
+        got = set()
+        for name in ("avx2", "avx512"):
+            os.environ["IPU_CPU_CLASS"] = name
+            program = _core.graph_compile(text)
+            for threads in (1, 2, 5):
+                _core.set_num_threads(threads)
+                result = harness.results(program, inputs)[0]
+                got.add(result.tobytes())
+        assert len(got) == 1
+        np.testing.assert_allclose(result, a @ b, 1e-13, 1e-10)
 
 
 @pytest.mark.parametrize(

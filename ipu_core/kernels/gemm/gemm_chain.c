@@ -9,7 +9,9 @@
  * if B^T is no copy then.
  *
  * Where few rows or columns have terms that are neighbours in both factors, elements are
- * dot products; of float64 their chains are DOT_CHAINS. BLIS (gemm_blis.c) serves
+ * dot products; of float64 their chains are DOT_CHAINS. Sums of more than NODE_TERMS are
+ * made in nodes of so many, added up in their order, whether threads share them or not.
+ * BLIS (gemm_blis.c) serves
  * float64 on processors without fused multiply-adds. */
 #include <math.h>
 
@@ -29,6 +31,8 @@ enum {
     FEW_TERMS = 16,
     LEAST_DOT = 32,  /* terms */
     DOT_CHAINS = 32, /* of float64: term by term, added up in pairs */
+    NODE_TERMS = 1 << 15,
+    NODE_SUMS = 1 << 15, /* that threads share at most */
     WALK = 8,           /* rows of B at a time where few rows of A meet them, */
     SHORT_WALK = 4,     /* if those are THIN, of elements of 4 bytes or more */
     THIN = 2,           /* rows */
@@ -172,6 +176,7 @@ ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu
     *out = (ipu__chain_plan){
         .form = form_of(dtype, cpu, filled),
         .bytes = (int64_t)ipu_dtype_bytes(dtype),
+        .is_float = dtype == IPU_DTYPE_FLOAT64,
         .by_dots = by_dots,
         .m = matmul->m,
         .n = matmul->n,
@@ -375,6 +380,46 @@ of_c(const chain_part *p, int64_t row, int64_t column)
     return p->c + (row * p->plan->n + column) * p->plan->bytes;
 }
 
+/* Adds an element to a sum. */
+static void
+add_element(const ipu__chain_plan *plan, void *sum, const void *x)
+{
+#define ADD(type) *(type *)sum = (type)(*(type *)sum + *(const type *)x);
+    if (plan->is_float) {
+        ADD(double)
+    } else {
+        IPU_BY_WIDTH(plan->bytes, ADD)
+    }
+#undef ADD
+}
+
+static int64_t
+nodes_of(const ipu__chain_plan *plan, int64_t k)
+{
+    return plan->by_dots ? ipu__ceil_div(k, NODE_TERMS) : 1;
+}
+
+/* Node `node` of the sum of element (i, j). */
+static void
+make_node(const chain_part *p, int64_t i, int64_t j, int64_t node, void *out)
+{
+    const int64_t k = node * NODE_TERMS;
+    p->plan->form->dot(of_a(p, i, k), of_b(p, k, j), ipu__min(p->k - k, NODE_TERMS),
+                       out);
+}
+
+static void
+make_dot(const chain_part *p, int64_t i, int64_t j)
+{
+    const int64_t nodes = nodes_of(p->plan, p->k);
+    uint64_t sum; /* of any type */
+    make_node(p, i, j, 0, of_c(p, i, j));
+    for (int64_t node = 1; node < nodes; node++) {
+        make_node(p, i, j, node, &sum);
+        add_element(p->plan, of_c(p, i, j), &sum);
+    }
+}
+
 /* A row, or column, of which there are many meets all of the few while it is in the
  * cache. */
 static void
@@ -389,7 +434,7 @@ multiply_dots(const chain_part *p)
         for (int64_t l = 0; l < few; l++) {
             int64_t i = p->row + (by_rows ? many : l);
             int64_t j = p->column + (by_rows ? l : many);
-            p->plan->form->dot(of_a(p, i, 0), of_b(p, 0, j), p->k, of_c(p, i, j));
+            make_dot(p, i, j);
         }
     }
 }
@@ -538,6 +583,7 @@ most_parts(const ipu__chain_plan *plan, int64_t k)
 typedef struct chain_job {
     const ipu__chain_call *call;
     int64_t parts; /* of a matrix */
+    char *sums;    /* [nodes][batches][m][n], where threads share those */
 } chain_job;
 
 /* Rows and columns of part `part` of a matrix. */
@@ -563,6 +609,18 @@ set_part(const chain_job *job, int64_t part, chain_part *p)
 }
 
 static void
+set_matrices(const ipu__chain_call *call, int64_t batch, chain_part *p)
+{
+    const ipu__chain_plan *plan = call->plan;
+    const ipu__loop *loop = &call->matmul->batch;
+    const char *a = ipu__at(call->a, ipu__loop_offset(loop, 0, batch) * plan->bytes);
+    const char *b = ipu__at(call->b, ipu__loop_offset(loop, 1, batch) * plan->bytes);
+    p->a = plan->exchanged ? b : a;
+    p->b = plan->exchanged ? a : b;
+    p->c = ipu__at_mutable(call->c, batch * plan->m * plan->n * plan->bytes);
+}
+
+static void
 make_parts(void *state, int64_t begin, int64_t end, void *scratch)
 {
     const chain_job *job = state;
@@ -574,13 +632,7 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
     for (int64_t i = begin; i < end; i++) {
         int64_t batch = i / job->parts;
         int64_t part = i % job->parts;
-        const char *a =
-            ipu__at(call->a, ipu__loop_offset(&matmul->batch, 0, batch) * plan->bytes);
-        const char *b =
-            ipu__at(call->b, ipu__loop_offset(&matmul->batch, 1, batch) * plan->bytes);
-        p.a = plan->exchanged ? b : a;
-        p.b = plan->exchanged ? a : b;
-        p.c = ipu__at_mutable(call->c, batch * plan->m * plan->n * plan->bytes);
+        set_matrices(call, batch, &p);
         if (part != last) { /* of many small matrices it is the same */
             last = part;
             set_part(job, part, &p);
@@ -600,20 +652,78 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
     }
 }
 
+static int64_t
+elements_of(const ipu__matmul *matmul)
+{
+    return matmul->batches * matmul->m * matmul->n;
+}
+
+/* Nodes [begin, end) of all elements. */
+static void
+make_nodes(void *state, int64_t begin, int64_t end, void *scratch)
+{
+    const chain_job *job = state;
+    const ipu__matmul *matmul = job->call->matmul;
+    const ipu__chain_plan *plan = job->call->plan;
+    const int64_t elements = elements_of(matmul);
+    chain_part p = {.plan = plan, .k = matmul->k};
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = i % elements / matmul->n;
+        set_matrices(job->call, row / matmul->m, &p);
+        make_node(&p, row % matmul->m, i % matmul->n, i / elements,
+                  job->sums + i * plan->bytes);
+    }
+}
+
+static void
+add_nodes(const chain_job *job)
+{
+    const ipu__matmul *matmul = job->call->matmul;
+    const ipu__chain_plan *plan = job->call->plan;
+    const int64_t elements = elements_of(matmul);
+    const int64_t nodes = nodes_of(plan, matmul->k);
+    char *c = job->call->c;
+    memcpy(c, job->sums, (size_t)(elements * plan->bytes));
+    for (int64_t i = elements; i < nodes * elements; i++) {
+        add_element(plan, c + i % elements * plan->bytes, job->sums + i * plan->bytes);
+    }
+    ipu__finish_rows(job->call->finish, c, matmul->n, matmul->batches * matmul->m,
+                     matmul->n, 0);
+}
+
+/* Bytes of the sums that threads may share. */
+static size_t
+sums_bytes(const ipu__matmul *matmul, const ipu__chain_plan *plan)
+{
+    const int64_t nodes = nodes_of(plan, matmul->k);
+    const int64_t sums = nodes * elements_of(matmul);
+    const bool shared = nodes > 1 && sums <= NODE_SUMS;
+    return shared ? ipu_buffer_round_up((size_t)(sums * plan->bytes)) : 0;
+}
+
 size_t
 ipu__chain_workspace(const ipu__matmul *matmul, const ipu__chain_plan *plan)
 {
     return ipu__share_bytes(matmul->batches * most_parts(plan, matmul->k),
-                            scratch_bytes(plan));
+                            scratch_bytes(plan)) +
+           sums_bytes(matmul, plan);
 }
 
 void
 ipu__chain_run(const ipu__chain_call *call, ipu_pool *pool, void *workspace)
 {
     const ipu__matmul *matmul = call->matmul;
-    int64_t threads = ipu_pool_hands(pool);
-    int64_t most = threads == 1 ? 1 : TASKS_PER_THREAD * threads;
-    chain_job job = {call, ipu__min(most_parts(call->plan, matmul->k), most)};
-    ipu__share_out(pool, matmul->batches * job.parts, make_parts, &job, workspace,
-                   scratch_bytes(call->plan));
+    const int64_t threads = ipu_pool_hands(pool);
+    const int64_t most = threads == 1 ? 1 : TASKS_PER_THREAD * threads;
+    chain_job job = {call, ipu__min(most_parts(call->plan, matmul->k), most), workspace};
+    const int64_t parts = matmul->batches * job.parts;
+    if (parts < most && sums_bytes(matmul, call->plan) > 0) {
+        const int64_t nodes = nodes_of(call->plan, matmul->k);
+        ipu__share_out(pool, nodes * elements_of(matmul), make_nodes, &job,
+                       workspace, 0);
+        add_nodes(&job);
+        return;
+    }
+    ipu__share_out(pool, parts, make_parts, &job, workspace, scratch_bytes(call->plan));
 }

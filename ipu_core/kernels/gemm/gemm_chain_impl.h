@@ -9,6 +9,7 @@
 typedef struct ipu__chain_plan {
     const struct chain_form *form; /* NULL: the product is not ours */
     int64_t bytes;                 /* of an element */
+    bool is_float; /* float64 */
     bool by_dots;
     bool exchanged; /* C^T = B^T A^T is made, a row */
     bool is_walk;   /* some rows of B at a time, all along */
