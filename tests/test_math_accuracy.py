@@ -329,6 +329,47 @@ def test_errors_of_the_normal_distribution_are_within_a_unit() -> None:
         assert wide_ulps(run(op, np.array([x])), want)[0] < MOST_WIDE_ULPS, (op, x)
 
 
+# by mpmath, too: where its parts meet, next to its zeros, and where errors were largest
+LOGS_OF_GAMMA = [
+    (1e-300, "690.7755278982137051803383"),
+    (8.078987176666519e-06, "11.72623937944635343757613"),
+    (0.37796506942800495, "0.8549438932782606301711096"),
+    (0.7261227046131564, "0.2299452725984399153988401"),
+    (0.99999999, "5.77215676026573083649599e-9"),
+    (1.0271550689243445, "-0.01507572503971651339793919"),
+    (1.108860537867991, "-0.05357108908377864818288198"),
+    (1.5399347573656295, "-0.1185882660507681355360533"),
+    (1.8440004646169177, "-0.05783803827123298089121124"),
+    (1.9999999999, "-4.227843700475531693651113e-11"),
+    (2.0000001, "4.227843666532497923203435e-8"),
+    (2.4405046623190287, "0.2437245966516246005970521"),
+    (2.501817837364965, "0.2859619048529417147405327"),
+    (2.5406151997623097, "0.3136435511581408150183405"),
+    (2.718281828, "0.4494617414505699708035498"),
+    (7.420865429344911, "7.38075665601597402600124"),
+    (10.220178394670178, "13.30014447133552581484039"),
+    (7005541943485695.0, "248595004071898753.6652922"),
+    (1.7e305, "1.193092438744218441241379e+308"),
+]
+
+
+def test_the_logarithm_of_gamma_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.array([x for x, _ in LOGS_OF_GAMMA])
+    want = np.array([np.longdouble(text) for _, text in LOGS_OF_GAMMA])
+    others = np.array([1.0, 2.0, 0.0, np.inf, -np.inf, np.nan, -1.5, 5e-324, 1.7e308])
+    ends = [0.0, 0.0, np.inf, np.inf, np.inf, np.nan, 0.8600470153764811]
+    for name in ("generic", "avx2", "avx512"):
+        monkeypatch.setenv("IPU_CPU_CLASS", name)
+        got = run("lgamma", x)
+        assert wide_ulps(got, want).max() < 2.0, name
+        mixed = run("lgamma", np.append(x, others))
+        assert same_bits(mixed, run("lgamma", np.append(x, others), reference=True))
+        assert same_bits(mixed[: x.size], got), name
+        rest = mixed[x.size :]
+        np.testing.assert_allclose(rest[:7], ends, rtol=1e-15)
+        assert rest[7] > 744.0 and rest[8] == np.inf
+
+
 @functools.lru_cache
 def wide_pairs(op: str) -> tuple[Array, Array]:
     """Any two, all pairs of specials, and powers between the smallest and the largest

@@ -236,7 +236,8 @@ ipu__fault ipu__scalar_apply(ipu_op op, ipu_dtype in, ipu_dtype out,
 ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 
 /* special.c */
-double ipu__lgamma(double x);
+double ipu__lgamma(double x); /* the C library's */
+double ipu__lgamma_f64(double x);
 double ipu__digamma_f64(double x);
 /* special_gamma.c: functions of (a, x), (s, q), (n, x) */
 /* The lower incomplete gamma function, the upper one, the derivative of the lower one by

@@ -154,6 +154,9 @@ WIDE_NEAR(log1p, 1.0)
 WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
 WIDE_STAGES(near_tan_f64, , ipu__turn_rest_f64(x), ipu__tan_by_rest(x, made))
+WIDE_STAGES(near_lgamma_f64, , ipu__lgamma_logarithm(x),
+            ipu__lgamma_by_logarithm(x, made))
+IF_NEAR(lgamma, f64, double, UINT64_MAX, 0x1p-1022, (double)INFINITY)
 WIDE_IF_NEAR(tan, IPU_WIDE_TURN_LIMIT)
 WIDE_STAGES(near_atan_f64, , ipu__atan_quotient(x), ipu__atan_by_quotient(x, made))
 WIDE_IF_NEAR(atan, IPU_WIDE_ATAN_LIMIT)
@@ -753,6 +756,7 @@ HALF_WHOLE(trunc, _MM_FROUND_TO_ZERO, __builtin_truncf)
     SAME_ROW(ERFINV, type, erfinv_##suffix) \
     SAME_ROW(NDTRI, type, ndtri_##suffix) \
     SAME_ROW(POW, type, pow_##suffix) \
+    SAME_ROW(LGAMMA, type, lgamma_##suffix) \
     SAME_ROW(DIGAMMA, type, digamma_##suffix) \
     SAME_ROW(IGAMMA, type, igamma_##suffix) \
     SAME_ROW(IGAMMAC, type, igammac_##suffix) \
@@ -788,7 +792,6 @@ static const ipu__block_row rows[] = {
     SAME_ROW(RIGHT_SHIFT, UINT8, quick_right_u8)
     FLOAT_ROWS(FLOAT32, f32, f)
     NARROW_FORMULAS(ROW_OF, f32)
-    SAME_ROW(LGAMMA, FLOAT32, lgamma_f32)
     CAST_ROW(FLOAT32, FLOAT64, cast_f32_f64)
     CAST_ROW(FLOAT32, FLOAT16, cast_f32_f16)
     FLOAT_ROWS(FLOAT64, f64, )

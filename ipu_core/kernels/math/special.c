@@ -18,6 +18,15 @@ ipu__lgamma(double x)
     return lgamma_r(x, &sign);
 }
 
+/* Below 0, and of denormal numbers, the C library's. */
+double
+ipu__lgamma_f64(double x)
+{
+    bool is_near = x >= 0x1p-1022 && x < (double)INFINITY;
+    return is_near ? ipu__lgamma_by_logarithm(x, ipu__lgamma_logarithm(x))
+                   : ipu__lgamma(x);
+}
+
 /* The reflection for x < 0. There are poles at 0 and the negative whole numbers. */
 double
 ipu__digamma_f64(double x)
