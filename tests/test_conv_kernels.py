@@ -123,6 +123,38 @@ def test_fewer_products_have_the_same_bits_everywhere(seed: int, dtype: str) -> 
         on_every_class(case, case.values(), case.id)
 
 
+def drawn_few(seed: int) -> Geometry:
+    """So few channels on one side that pixels fill vectors, on lines that do and do not
+    hold whole vectors of them."""
+    rng = np.random.default_rng(seed)
+
+    def pick(*choices: int) -> int:
+        return int(rng.choice(choices))
+
+    groups = pick(1, 1, 2)
+    few, many = groups * pick(1, 2, 3, 4), groups * pick(16, 32, 48, 20)
+    channels, filters = (few, many) if rng.random() < 0.5 else (many, few)
+    strides = pick(1, 1, 1, 2)
+    return Geometry(
+        (pick(1, 2, 3), pick(16, 31, 33, 64, 70, 100)),
+        (pick(1, 3), pick(1, 3, 4)),
+        channels=channels,
+        filters=filters,
+        batch=pick(1, 3),
+        strides=(1, strides),
+        padding=(pick(1, 2), 1, pick(0, 1, 2), pick(0, 1)),
+        groups=groups,
+        first=bool(rng.random() < 0.3),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("seed", range(16))
+def test_few_channels_have_the_same_bits_everywhere(seed: int, dtype: str) -> None:
+    for case in conv_cases(drawn_few(seed), dtype):
+        on_every_class(case, case.values(), case.id)
+
+
 def test_a_batch_does_not_change_the_bits_of_its_images() -> None:
     g = Geometry((7, 9), (3, 3), 20, 24, batch=7, padding=(1, 1, 1, 1))
     conv = next(conv_cases(g, "float32"))
@@ -263,6 +295,7 @@ CHAINED = (
     Geometry((9, 8), (3, 3), 6, 12, groups=3, strides=(2, 1)),
     Geometry((7, 8), (3, 3), 11, 11, groups=11, padding=(1, 1, 1, 1)),
     Geometry((5, 4), (3, 3), 150, 7, padding=(1, 1, 1, 1)),
+    Geometry((2, 70), (3, 3), 16, 3, padding=(1, 1, 1, 1)),
 )
 
 
@@ -298,6 +331,7 @@ def test_factor_shift_and_sum_are_fused_into_convolutions(
 
 
 MASKED = (
+    Geometry((2, 70), (3, 3), 3, 16, padding=(1, 1, 1, 1)),
     *CHAINED,
     Geometry((9, 8), (3, 3), 6, 150, padding=(1, 1, 1, 1)),  # sums that go on
     Geometry((9, 8), (3, 3), 6, 5, first=True),

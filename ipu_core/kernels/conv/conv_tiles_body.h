@@ -268,10 +268,11 @@ static filter_fn *const filter_tiles[ROWS + 1][VECTORS] = {
 
 /* --- results by windows ----------------------------------------------------------- */
 
+/* Pixels [begin, end). */
 TARGET static void
-conv_windows(const ipu__windows *w)
+conv_pixels(const ipu__windows *w, int64_t begin, int64_t end)
 {
-    const int64_t tiles = ipu__ceil_div(w->pixels, ROWS);
+    const int64_t tiles = ipu__ceil_div(end - begin, ROWS);
     const int64_t depth = w->segments * w->length;
     const int64_t blocks = ipu__sum_blocks(depth);
     window_tile t = {.length = w->length, .level_floats = w->level_floats};
@@ -298,8 +299,9 @@ conv_windows(const ipu__windows *w)
             for (int64_t tile = 0; tile < tiles; tile++) {
                 const float *a[ROWS];
                 float *c[ROWS];
-                int64_t first = ipu__share_of(w->pixels, tiles, tile);
-                int64_t rows = ipu__share_of(w->pixels, tiles, tile + 1) - first;
+                int64_t first = begin + ipu__share_of(end - begin, tiles, tile);
+                int64_t next = begin + ipu__share_of(end - begin, tiles, tile + 1);
+                int64_t rows = next - first;
                 for (int64_t i = 0; i < rows; i++) {
                     a[i] = w->source + w->at[first + i];
                     c[i] = w->result + w->to[first + i] + j;
@@ -312,6 +314,107 @@ conv_windows(const ipu__windows *w)
         }
     }
 }
+
+#ifndef BY_DOUBLES
+/* Of a few columns, which would fill no vector, lanes are pixels: neighbours that lie
+ * `apart` floats after each other in the source, which is turned BLOCK channels at a
+ * time. */
+enum {
+    GROUPS = 2, /* vectors of pixels: each column has so many chains */
+    NEIGHBOURS = GROUPS * LANES,
+    FINISHED = 4 /* pixels at a time */
+};
+_Static_assert(LANES == BLOCK, "what is turned fills vectors");
+
+OF_EACH_TILE TARGET void
+few_columns(int columns, const ipu__windows *w, int64_t first, int64_t apart)
+{
+    _Alignas(64) float turned[GROUPS][BLOCK * LANES];
+    float made[IPU_NARROW][NEIGHBOURS];
+    float pixels[FINISHED][LANES] = {{0.0f}};
+    vector sum[IPU_NARROW][GROUPS];
+    const edge last = edge_of(columns);
+    const float *b = w->panels;
+    EACH(j, columns, EACH(g, GROUPS, sum[j][g] = zero()))
+    for (int64_t s = 0; s < w->segments; s++) {
+        const float *a = w->source + w->at[first] + w->offsets[s];
+        for (int64_t k = 0; k < w->length; k += BLOCK, a += BLOCK) {
+            EACH(g, GROUPS, transpose(a + g * LANES * apart, apart, turned[g], LANES))
+            for (int64_t l = 0; l < BLOCK; l++, b += PANEL) {
+                vector x[GROUPS];
+                EACH(g, GROUPS, x[g] = load(turned[g] + l * LANES))
+                EACH(j, columns, {
+                    const vector y = spread(b + j);
+                    EACH(g, GROUPS, sum[j][g] = multiply_add(x[g], y, sum[j][g]))
+                })
+            }
+        }
+    }
+    EACH(j, columns, EACH(g, GROUPS, store(made[j] + g * LANES, sum[j][g])))
+    for (int64_t i = 0; i < NEIGHBOURS; i += FINISHED) {
+        const int64_t *to = w->to + first + i;
+        vector row[ROWS][VECTORS];
+        for (int p = 0; p < FINISHED; p++) {
+            for (int j = 0; j < columns; j++) {
+                pixels[p][j] = made[j][i + p];
+            }
+        }
+        EACH(p, FINISHED, row[p][0] = load(pixels[p]))
+        finish_tile(FINISHED, 1, true, last, w->finish, to, 0, row);
+        EACH(p, FINISHED, put(true, last, w->result + to[p], row[p][0]))
+    }
+}
+
+typedef void few_fn(const ipu__windows *w, int64_t first, int64_t apart);
+#define FEW_COLUMNS(columns) \
+    TARGET static void few_columns_##columns(const ipu__windows *w, int64_t first, \
+                                             int64_t apart) \
+    { \
+        few_columns(columns, w, first, apart); \
+    }
+FEW_COLUMNS(1)
+FEW_COLUMNS(2)
+FEW_COLUMNS(3)
+FEW_COLUMNS(4)
+
+static bool
+are_neighbours(const int64_t *at, int64_t apart)
+{
+    bool are = true;
+    for (int64_t i = 1; i < NEIGHBOURS; i++) {
+        are &= at[i] == at[0] + i * apart;
+    }
+    return are;
+}
+
+TARGET static void
+conv_windows(const ipu__windows *w)
+{
+    static few_fn *const few[] = {few_columns_1, few_columns_2, few_columns_3,
+                                  few_columns_4};
+    const bool is_few = w->columns <= IPU_NARROW && w->length % BLOCK == 0 &&
+                        w->segments * w->length <= IPU_SUM_BLOCK;
+    int64_t done = 0;
+    for (int64_t i = 0; is_few && i + NEIGHBOURS <= w->pixels;) {
+        const int64_t apart = w->at[i + 1] - w->at[i];
+        if (!are_neighbours(w->at + i, apart)) {
+            i++;
+            continue;
+        }
+        conv_pixels(w, done, i);
+        few[w->columns - 1](w, i, apart);
+        i += NEIGHBOURS;
+        done = i;
+    }
+    conv_pixels(w, done, w->pixels);
+}
+#else
+TARGET static void
+conv_windows(const ipu__windows *w)
+{
+    conv_pixels(w, 0, w->pixels);
+}
+#endif
 
 /* --- the gradient of filters ------------------------------------------------------- */
 
