@@ -158,8 +158,8 @@ class TestOnX86:
     def test_half_a_vector_of_columns_takes_narrow_tiles(
         self, product: tuple[int, int, int, str], cpu_class: str
     ) -> None:
-        expected = "gemm_8x8" if cpu_class == "generic" else "gemm_6x16"
-        assert kernel_of_product(*product) == expected
+        expected = {OWN[cpu_class], OWN["avx2" if cpu_class == "avx512" else cpu_class]}
+        assert kernel_of_product(*product) in expected  # where units are of 256 bits
 
     @pytest.mark.parametrize(
         ("node", "inputs", "result", "name"),

@@ -250,9 +250,9 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
         out->product = exchanged;
     }
 #if defined(__x86_64__)
-    if (cpu == IPU_CPU_AVX512 && out->product.n <= NARROW &&
+    if (cpu == IPU_CPU_AVX512 && !ipu__has_wide_avx512() && out->product.n <= NARROW &&
         !is_narrow(&out->product, at_once) && !is_dots(&out->product, at_once)) {
-        out->tiles = &ipu__tiles_avx2; /* half a vector would be for nothing */
+        out->tiles = &ipu__tiles_avx2; /* half a vector would take a turn for nothing */
     }
 #endif
     choose_forms(out, at_once);

@@ -65,9 +65,10 @@ _Static_assert(FIRST_LEVEL_K == 0 || IPU_SUM_BLOCK % FIRST_LEVEL_K == 0,
 enum {
     PANEL = VECTORS * LANES,
     POINTERS = (ROWS + 2) / 3,
-    ROWS_AHEAD = 8,  /* of what is packed */
-    FETCHED_K = 256, /* of a tile's rows of A: more would wait for each other */
-    WIDENED = 64     /* k of float16 at a time, on the way to a transposition */
+    ROWS_AHEAD = 8,     /* of what is packed */
+    FETCHED_K = 256,    /* of a tile's rows of A: more would wait for each other */
+    LEAST_FETCHED = 16, /* floats from row to row: less are read like a stream */
+    WIDENED = 64        /* k of float16 at a time, on the way to a transposition */
 };
 
 /* A statement for each i < count, or for each vector sum[i][part] of a tile, unrolled. */
@@ -743,7 +744,8 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     }
     /* the first panel's tiles are the first ones to read the rows of A */
     bool reads_first = column == t->first_column && p->a_form == IPU_A_ROWS &&
-                       reads == ROWS_OF_A && t->k <= FETCHED_K;
+                       reads == ROWS_OF_A && t->k <= FETCHED_K &&
+                       p->a_row >= LEAST_FETCHED;
     int64_t rest = 0;
     for (int64_t i = 0, row = 0, rows; i < t->tiles; i++, row += rows) {
         rows = next_rows(t, &rest);
