@@ -10,9 +10,8 @@
 enum {
     TRIANGLE_END = 16,
     STRIP_BYTES = 64,
-    CHOLESKY_END = 24,
-    LU_END = 16,
-    SUMS = 8 /* side by side in a long one */
+    CHOLESKY_END = 16,
+    LU_END = 16
 };
 
 /* Where a part begins; of a triangle all have the same area. */
@@ -24,6 +23,13 @@ begin_of(int count, int32_t parts, int32_t part, bool upper)
     }
     const int units = (int)(sqrt((double)part / parts) * count / IPU__PART_UNIT + 0.5);
     return part == parts ? count : units * IPU__PART_UNIT;
+}
+
+/* Of n > TRIANGLE_END, such that most triangles in the end are whole. */
+static int
+half_of(int n)
+{
+    return (n / 2 + TRIANGLE_END - 1) / TRIANGLE_END * TRIANGLE_END;
 }
 
 #define real float

@@ -11,26 +11,6 @@
 
 #define matrix FORM(ipu__matrix)
 
-IPU_INLINE real
-FORM(dot)(const real *x, const real *y, int n)
-{
-    real sums[SUMS] = {0};
-    real sum = 0;
-    int i = 0;
-    for (; i + SUMS <= n; i += SUMS) {
-        for (int j = 0; j < SUMS; j++) {
-            sums[j] += x[i + j] * y[i + j];
-        }
-    }
-    for (; i < n; i++) {
-        sum += x[i] * y[i];
-    }
-    for (int j = 0; n >= SUMS && j < SUMS; j++) {
-        sum += sums[j];
-    }
-    return sum;
-}
-
 static matrix
 FORM(part)(matrix m, int i, int j)
 {
@@ -118,30 +98,58 @@ FORM(solve_column)(int n, matrix a, bool lower, bool ones, matrix b)
     }
 }
 
+typedef real FORM(row) __attribute__((vector_size(STRIP_BYTES)));
+typedef union FORM(numbers) {
+    FORM(row) row;
+    real numbers[STRIP_BYTES / sizeof(real)];
+} FORM(numbers);
+
+IPU_INLINE void
+FORM(eliminate)(int n, matrix a, bool lower, bool ones, FORM(numbers) *x)
+{
+    for (int turn = 0; turn < n; turn++) {
+        const int i = lower ? turn : n - 1 - turn;
+        const real *of_a = a.at + i * a.across;
+        if (!ones) {
+            x[i].row /= of_a[i * a.down];
+        }
+        for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
+            x[k].row -= of_a[k * a.down] * x[i].row;
+        }
+    }
+}
+
+/* The same of a whole lower triangle, the most frequent: rows stay in registers. */
+IPU_INLINE void
+FORM(eliminate_whole)(matrix a, bool ones, FORM(numbers) *x)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < TRIANGLE_END; i++) {
+        const real *of_a = a.at + i * a.across;
+        FORM(row) row = x[i].row;
+#pragma GCC unroll 16
+        for (int k = 0; k < i; k++) {
+            row -= a.at[k * a.across + i * a.down] * x[k].row;
+        }
+        x[i].row = ones ? row : row / of_a[i * a.down];
+    }
+}
+
 /* As many as a vector has lanes, or less. */
 IPU_INLINE void
 FORM(solve_strip)(int n, int columns, matrix a, bool lower, bool ones, matrix b)
 {
-    typedef real row __attribute__((vector_size(STRIP_BYTES)));
-    union {
-        row row;
-        real numbers[STRIP_BYTES / sizeof(real)];
-    } rows[TRIANGLE_END];
+    FORM(numbers) rows[TRIANGLE_END];
     memset(rows, 0, (size_t)n * sizeof *rows);
     for (int j = 0; j < columns; j++) {
         for (int i = 0; i < n; i++) {
             rows[i].numbers[j] = b.at[i * b.down + j * b.across];
         }
     }
-    for (int turn = 0; turn < n; turn++) {
-        const int i = lower ? turn : n - 1 - turn;
-        const real *of_a = a.at + i * a.across;
-        if (!ones) {
-            rows[i].row /= of_a[i * a.down];
-        }
-        for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
-            rows[k].row -= of_a[k * a.down] * rows[i].row;
-        }
+    if (n == TRIANGLE_END && lower) {
+        FORM(eliminate_whole)(a, ones, rows);
+    } else {
+        FORM(eliminate)(n, a, lower, ones, rows);
     }
     for (int j = 0; j < columns; j++) {
         for (int i = 0; i < n; i++) {
@@ -150,22 +158,48 @@ FORM(solve_strip)(int n, int columns, matrix a, bool lower, bool ones, matrix b)
     }
 }
 
+/* Row by row, each of which is taken from those below: they do not wait for each other,
+ * as dots of columns would. `width` is n or more, and a constant. */
+IPU_INLINE bool
+FORM(cholesky_of)(int n, int width, real *a, ptrdiff_t lead)
+{
+    real rows[CHOLESKY_END][CHOLESKY_END];
+    memset(rows, 0, (size_t)n * sizeof *rows);
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i <= j; i++) {
+            rows[i][j] = a[i + j * lead];
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (!(rows[i][i] > 0)) {
+            return false;
+        }
+        const real root = ROOT(rows[i][i]);
+        for (int j = 0; j < width; j++) {
+            rows[i][j] /= root;
+        }
+        rows[i][i] = root;
+        for (int k = i + 1; k < n; k++) {
+            const real factor = rows[i][k];
+            for (int j = 0; j < width; j++) {
+                rows[k][j] -= factor * rows[i][j];
+            }
+        }
+    }
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i <= j; i++) {
+            a[i + j * lead] = rows[i][j];
+        }
+    }
+    return true;
+}
+
 IPU_INLINE bool
 FORM(small_cholesky)(int n, real *a, ptrdiff_t lead)
 {
-    for (int j = 0; j < n; j++) {
-        real *column = a + j * lead;
-        for (int i = 0; i < j; i++) {
-            const real *before = a + i * lead;
-            column[i] = (column[i] - FORM(dot)(before, column, i)) / before[i];
-        }
-        real square = column[j] - FORM(dot)(column, column, j);
-        if (!(square > 0)) {
-            return false;
-        }
-        column[j] = ROOT(square);
-    }
-    return true;
+    return n <= CHOLESKY_END / 2
+               ? FORM(cholesky_of)(n, CHOLESKY_END / 2, a, lead)
+               : FORM(cholesky_of)(n, CHOLESKY_END, a, lead);
 }
 
 void
@@ -267,7 +301,7 @@ FORM(solve_halves)(ipu__makers by, int n, int columns, matrix a, bool lower, boo
         }
         return;
     }
-    const int half = n / 2;
+    const int half = half_of(n);
     const int rest = n - half;
     const matrix last_a = FORM(part)(a, half, half);
     const matrix last_b = FORM(part)(b, half, 0);
@@ -337,7 +371,7 @@ FORM(ipu__cholesky)(ipu__makers by, int n, real *a, int lead)
     if (n <= CHOLESKY_END) {
         return IPU__FOR_CLASS(by.cpu, FORM(cholesky))(n, a, lead);
     }
-    const int half = n / 2;
+    const int half = half_of(n);
     const int rest = n - half;
     real *above = a + (ptrdiff_t)half * lead;
     real *last = above + half;
