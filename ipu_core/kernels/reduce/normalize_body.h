@@ -26,7 +26,8 @@ enum {
     FEWEST_ROWS = 16, /* ... and its rows, at least */
     ROWS = 64,
     LONG_ROW = 8192, /* elements that one tree folds */
-    WIDE = 4096,     /* of float16, widened at a time */
+    WIDE = 4096,     /* of float16, in a row that is widened */
+    STRIP = 1024,    /* ... down the rows: three of them stay in the cache */
     MANY = 8,        /* outer indices that are tasks */
     TASK_ELEMENTS = 16384
 };
@@ -142,9 +143,9 @@ chunk_pass(const normalize_job *job, pass what, const sums *s, real *part,
     int64_t channels = plan->n.channels;
     bool slopes = what == SLOPES || what == GRADIENT;
     bool writes = what == RESULT || what == GRADIENT;
-    real x[WIDE];
-    real dy[WIDE];
-    real out[WIDE];
+    real x[STRIP];
+    real dy[STRIP];
+    real out[STRIP];
     if (!plan->half) {
         int64_t at = first * channels;
         pass_over(plan, what, s, part, 0, input_at(job, 0, at),
@@ -152,11 +153,11 @@ chunk_pass(const normalize_job *job, pass what, const sums *s, real *part,
                   writes ? (real *)job->call->outputs[0] + at : NULL, rows, channels);
         return;
     }
-    int64_t some = ipu__max(1, WIDE / channels);
+    int64_t some = ipu__max(1, STRIP / channels);
     for (int64_t end, row = first; row < first + rows; row = end) {
         end = ipu__min(row + some, first + rows);
-        for (int64_t c = 0; c < channels; c += WIDE) {
-            int64_t n = ipu__min(channels - c, WIDE);
+        for (int64_t c = 0; c < channels; c += STRIP) {
+            int64_t n = ipu__min(channels - c, STRIP);
             int64_t all = (end - row) * n;
             int64_t at = row * channels + c;
             pass_over(plan, what, s, part, c, widened(job, 0, at, all, x),
