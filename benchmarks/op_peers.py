@@ -413,10 +413,9 @@ def torch_peers() -> dict[str, Peer]:
         number = attrs["reduction"]
         if number == 0:
             return lambda: torch.index_copy(x, 0, flat.long(), more)
-        if number < 3:
-            alpha = 1 if number == 1 else -1
-            return lambda: torch.index_add(x, 0, flat, more, alpha=alpha)
-        name = "amin" if number == 3 else "amax"
+        if number == 1:
+            return lambda: torch.index_add(x, 0, flat, more)
+        name = {2: "prod", 3: "amin", 4: "amax"}[number]
         places = flat.long()[:, None].expand(*more.shape)
         return lambda: torch.scatter_reduce(x, 0, places, more, name)
 

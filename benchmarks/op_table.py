@@ -321,7 +321,7 @@ def movement(shape: Shape) -> Iterator[Row]:
     points = In((rows, 1), below(rows), "int32")
     yield row("gather_nd", [x, points], shape)
     yield row("scatter_nd", [points, x], shape, attrs=f"shape={whole}")
-    for number, name in enumerate(("update", "add", "sub", "min", "max")):
+    for number, name in enumerate(("update", "add", "mul", "min", "max")):
         attrs = f"reduction={number}"
         yield row("tensor_scatter", [x, points, x], shape, attrs=attrs, label=name)
     depth = f"depth={columns}, axis=-1, on_value=1.0, off_value=0.0, dtype={{own}}"
