@@ -506,7 +506,7 @@ def test_float16_arithmetic_is_rounded_once(op: str) -> None:
 @pytest.mark.parametrize(
     "op",
     "maximum minimum equal not_equal less less_equal greater greater_equal tanh_grad "
-    "sigmoid_grad relu_grad".split(),
+    "sigmoid_grad relu_grad sqrt_grad rsqrt_grad reciprocal_grad".split(),
 )
 def test_float16_of_two_is_that_of_float32(
     op: str, name: str, monkeypatch: pytest.MonkeyPatch

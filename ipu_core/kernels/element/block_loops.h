@@ -551,6 +551,8 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 #define SAME_FLOATS _mm512_set1_ps
 #define STORE_FLOATS _mm512_storeu_ps
 #define WHOLE_FLOATS _mm512_roundscale_ps
+#define WHERE_NOT_0(y, value) \
+    _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_NEQ_UQ), value)
 #elif BLOCK_F16C == 8
 #define FLOATS __m256
 #define LOAD_HALVES(from) \
@@ -562,6 +564,8 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 #define SAME_FLOATS _mm256_set1_ps
 #define STORE_FLOATS _mm256_storeu_ps
 #define WHOLE_FLOATS _mm256_round_ps
+#define WHERE_NOT_0(y, value) \
+    _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_NEQ_UQ), value)
 #endif
 #if defined(BLOCK_F16C)
 #define FLOAT_OF(half) _cvtsh_ss(half)
@@ -708,6 +712,11 @@ HALF_BINARY(div, /)
 HALF_SAME(square, ONE, x * x)
 HALF_SAME(tanh_grad, TWO, TANH_SLOPE)
 HALF_SAME(sigmoid_grad, TWO, SIGMOID_SLOPE)
+#define HALF_WHERE(name, expression) \
+    HALF_LOOP(name, TWO, WHERE_NOT_0(y, expression), y == 0 ? 0 : expression)
+HALF_WHERE(sqrt_grad, SQRT_SLOPE(float))
+HALF_WHERE(rsqrt_grad, RSQRT_SLOPE(float))
+HALF_WHERE(reciprocal_grad, RECIPROCAL_SLOPE)
 #define HALF_WHOLE(name, mode, function) \
     HALF_LOOP(name, ONE, WHOLE_FLOATS(x, (mode) | _MM_FROUND_NO_EXC), \
               WHOLE(name, f32, function)(x))
@@ -806,6 +815,9 @@ static const ipu__block_row rows[] = {
     SAME_ROW(SQUARE, FLOAT16, square_f16)
     SAME_ROW(TANH_GRAD, FLOAT16, tanh_grad_f16)
     SAME_ROW(SIGMOID_GRAD, FLOAT16, sigmoid_grad_f16)
+    SAME_ROW(SQRT_GRAD, FLOAT16, sqrt_grad_f16)
+    SAME_ROW(RSQRT_GRAD, FLOAT16, rsqrt_grad_f16)
+    SAME_ROW(RECIPROCAL_GRAD, FLOAT16, reciprocal_grad_f16)
     SAME_ROW(FLOOR, FLOAT16, floor_f16)
     SAME_ROW(CEIL, FLOAT16, ceil_f16)
     SAME_ROW(ROUND, FLOAT16, round_f16)

@@ -46,6 +46,9 @@
 /* Of one element or of vectors; 1 - x * x would cancel near 1. */
 #define TANH_SLOPE y * ((1 - x) * (1 + x))
 #define SIGMOID_SLOPE y * (x * (1 - x))
+#define SQRT_SLOPE(type) (y * (type)0.5) / x
+#define RSQRT_SLOPE(type) (((y * (type)-0.5) * x) * x) * x
+#define RECIPROCAL_SLOPE -((y * x) * x)
 
 #define ARITHMETIC_FORMULAS(F, suffix) \
     F(ADD, TWO, SAME, suffix, x + y) \
@@ -76,10 +79,9 @@
     F(TANH_GRAD, TWO, SAME, suffix, TANH_SLOPE) \
     F(SIGMOID_GRAD, TWO, SAME, suffix, SIGMOID_SLOPE) \
     /* 0 where y is, whatever the value is there */ \
-    F(SQRT_GRAD, TWO, SAME, suffix, y == 0 ? 0 : (y * (TYPE_##suffix)0.5) / x) \
-    F(RSQRT_GRAD, TWO, SAME, suffix, \
-      y == 0 ? 0 : (((y * (TYPE_##suffix)-0.5) * x) * x) * x) \
-    F(RECIPROCAL_GRAD, TWO, SAME, suffix, y == 0 ? 0 : -((y * x) * x))
+    F(SQRT_GRAD, TWO, SAME, suffix, y == 0 ? 0 : SQRT_SLOPE(TYPE_##suffix)) \
+    F(RSQRT_GRAD, TWO, SAME, suffix, y == 0 ? 0 : RSQRT_SLOPE(TYPE_##suffix)) \
+    F(RECIPROCAL_GRAD, TWO, SAME, suffix, y == 0 ? 0 : RECIPROCAL_SLOPE)
 
 /* An instruction, or the same by additions. */
 #if defined(BLOCK_F16C)

@@ -65,16 +65,11 @@ typedef struct scan_functions {
             total[j] = totals[j]; \
         } \
         for (int64_t i = 0; i < n; i++) { \
-            acc before[ROWS]; \
             for (int64_t j = 0; j < lines; j++) { \
                 int64_t at = i * step + j * apart; \
-                before[j] = total[j]; \
-                total[j] = (acc)JOINED(before[j], (acc)x[at], (acc)FACTOR(a, at)); \
-            } \
-            /* after all reads: lines of a multiple of 4 KiB look like one place to a \
-             * processor that compares addresses by their low bits */ \
-            for (int64_t j = 0; j < lines; j++) { \
-                out[i * step + j * apart] = (type)(exclusive ? before[j] : total[j]); \
+                acc before = total[j]; \
+                total[j] = (acc)JOINED(before, (acc)x[at], (acc)FACTOR(a, at)); \
+                out[at] = (type)(exclusive ? before : total[j]); \
             } \
         } \
         for (int64_t j = 0; j < lines; j++) { \
