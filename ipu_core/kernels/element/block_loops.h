@@ -505,6 +505,14 @@ half_is_nan(uint16_t x)
     return (int16_t)(x & 0x7fff) > 0x7c00;
 }
 
+/* The first or the second, without a branch, which nothing would foresee. */
+BLOCK_TARGET static inline uint16_t
+half_of(bool first, uint16_t x, uint16_t y)
+{
+    const uint16_t mask = (uint16_t)-(int16_t)first;
+    return (uint16_t)(y ^ ((x ^ y) & mask));
+}
+
 /* `number`, or the first of x and y that is NaN, quiet as after float32. */
 BLOCK_TARGET static inline uint16_t
 half_or_nan(uint16_t x, uint16_t y, uint16_t number)
@@ -530,9 +538,9 @@ half_or_nan(uint16_t x, uint16_t y, uint16_t number)
     F(RELU, ONE, SAME, f16, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */ \
     F(RELU_GRAD, TWO, SAME, f16, (uint16_t)(x - 1u) < 0x7c00u ? y : 0) \
     F(MAXIMUM, TWO, SAME, f16, \
-      half_or_nan(x, y, half_order(x) > half_order(y) ? x : y)) \
+      half_or_nan(x, y, half_of(half_order(x) > half_order(y), x, y))) \
     F(MINIMUM, TWO, SAME, f16, \
-      half_or_nan(x, y, half_order(x) < half_order(y) ? x : y)) \
+      half_or_nan(x, y, half_of(half_order(x) < half_order(y), x, y))) \
     F(IS_NAN, ONE, TEST, f16, half_is_nan(x)) \
     F(IS_INF, ONE, TEST, f16, (x & 0x7fffu) == 0x7c00u) \
     F(IS_FINITE, ONE, TEST, f16, (x & 0x7fffu) < 0x7c00u)
