@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -32,12 +32,14 @@ def restore() -> Iterator[None]:
     ipu.set_num_threads(before[1])
 
 
+def picker(rng: np.random.Generator) -> Callable[..., int]:
+    return lambda *choices: int(rng.choice(choices))
+
+
 def drawn(seed: int) -> Geometry:
     """Any geometry with a result, of some thousand multiply-adds."""
     rng = np.random.default_rng(seed)
-
-    def pick(*choices: int) -> int:
-        return int(rng.choice(choices))
+    pick = picker(rng)
 
     rank = pick(1, 2, 2, 2, 3)
     groups = pick(1, 1, 1, 2, 3, 4)
@@ -99,9 +101,7 @@ def test_any_geometry_has_the_same_bits_everywhere(seed: int, dtype: str) -> Non
 def drawn_winograd(seed: int) -> Geometry:
     """Windows of 3 x 3 on images with odd ends, of enough channels."""
     rng = np.random.default_rng(seed)
-
-    def pick(*choices: int) -> int:
-        return int(rng.choice(choices))
+    pick = picker(rng)
 
     groups = pick(1, 1, 2)
     return Geometry(
@@ -127,9 +127,7 @@ def drawn_few(seed: int) -> Geometry:
     """So few channels on one side that pixels fill vectors, on lines that do and do not
     hold whole vectors of them."""
     rng = np.random.default_rng(seed)
-
-    def pick(*choices: int) -> int:
-        return int(rng.choice(choices))
+    pick = picker(rng)
 
     groups = pick(1, 1, 2)
     few, many = groups * pick(1, 2, 3, 4), groups * pick(16, 32, 48, 20)

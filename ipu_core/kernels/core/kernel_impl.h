@@ -58,6 +58,9 @@ ipu_choose_fn ipu__choose_elementwise;
 #define IPU_TARGET_AVX2
 #define IPU_TARGET_AVX512
 #endif
+/* Rows that are whole pages apart share places in the caches. */
+enum { IPU_PAGE_BYTES = 4096 };
+
 /* Where a thing has a form for each class: name_avx512, name_avx2, or `base` for the base
  * instruction set. */
 #if defined(__x86_64__)

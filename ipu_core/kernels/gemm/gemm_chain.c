@@ -39,7 +39,6 @@ enum {
     PIECE_BYTES = 1024, /* of a row of B that is walked along, at least */
     LONG_ROW = 2048, /* bytes, of B: a panel of them would be in many pages */
     MANY_ROWS = 32,  /* that are worth a packed panel */
-    PAGE_BYTES = 4096,
     FLOPS_PER_TASK = 1 << 18,
     COLUMNS_FAVOUR = 16,
     TASKS_PER_THREAD = 4,
@@ -200,7 +199,7 @@ ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu
     out->is_walk =
         out->m <= FEW_ROWS && out->n * out->bytes > LONG_ROW && out->b_col == 1;
     /* rows that are whole pages apart share a place in the cache */
-    bool pages = out->b_row * out->bytes % PAGE_BYTES == 0;
+    bool pages = out->b_row * out->bytes % IPU_PAGE_BYTES == 0;
     int64_t panel = PANEL_BYTES / out->bytes;
     bool is_short = out->m <= THIN && out->bytes >= 4;
     int64_t walk = is_short ? SHORT_WALK : WALK;

@@ -18,8 +18,6 @@
 #include "kernels/core/kernel_impl.h"
 #include "kernels/core/sum_tree.h"
 
-enum { IPU_PAGE_BYTES = 4096 };
-
 typedef struct ipu__tiles ipu__tiles;
 
 /* Where the elements of A are that a tile multiplies. Packed, they lie as

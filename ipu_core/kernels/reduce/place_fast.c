@@ -115,10 +115,9 @@ typedef struct place_functions {
 #define FIND_avx2 FIND_generic
 #endif
 
-/* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
- * place of y, which stands before it; BEYOND compares numbers alone. */
-#define IN_ROWS(name, set, target, element, number, worst, BETTER, BEYOND) \
-    target IPU_INLINE element among_##name(const element *x, int64_t n, int32_t lanes) \
+/* The extreme of n elements, at least `lanes`, which are compared as KEY makes them. */
+#define AMONG(name, target, stored, element, worst, KEY, BEYOND) \
+    target IPU_INLINE element among_##name(const stored *x, int64_t n, int32_t lanes) \
     { \
         element lane[IPU_FOLD_LANES(element)]; \
         int64_t i = 0; \
@@ -127,18 +126,26 @@ typedef struct place_functions {
         } \
         for (; i + lanes <= n; i += lanes) { \
             for (int32_t j = 0; j < lanes; j++) { \
-                lane[j] = BEYOND(x[i + j], lane[j]) ? x[i + j] : lane[j]; \
+                const element key = KEY(x[i + j], worst); \
+                lane[j] = BEYOND(key, lane[j]) ? key : lane[j]; \
             } \
         } \
         if (i < n) { /* the last ones, some of which are looked at twice */ \
-            const element *rest = x + n - lanes; \
+            const stored *rest = x + n - lanes; \
             for (int32_t j = 0; j < lanes; j++) { \
-                lane[j] = BEYOND(rest[j], lane[j]) ? rest[j] : lane[j]; \
+                const element key = KEY(rest[j], worst); \
+                lane[j] = BEYOND(key, lane[j]) ? key : lane[j]; \
             } \
         } \
         HALVE_ALL(element, BEYOND) \
         return lane[0]; \
-    } \
+    }
+#define AS_IT_IS(x, worst) (x)
+
+/* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
+ * place of y, which stands before it; BEYOND compares numbers alone. */
+#define IN_ROWS(name, set, target, element, number, worst, BETTER, BEYOND) \
+    AMONG(name, target, element, element, worst, AS_IT_IS, BEYOND) \
     /* of at least FEW_LANES elements */ \
     target static element extreme_##name(const element *x, int64_t n) \
     { \
@@ -264,21 +271,10 @@ HALF_KEYS(half_keys_avx2, IPU_TARGET_AVX2)
 /* The extreme key of a block of halves. */
 typedef int16_t extreme_half_fn(const uint16_t *x);
 #define EXTREME_HALF(name, target, worst, BEYOND) \
+    AMONG(name, target, uint16_t, int16_t, worst, half_key, BEYOND) \
     target static int16_t name(const uint16_t *x) \
     { \
-        const int32_t lanes = IPU_FOLD_LANES(int16_t); \
-        int16_t lane[IPU_FOLD_LANES(int16_t)]; \
-        for (int32_t j = 0; j < lanes; j++) { \
-            lane[j] = (worst); \
-        } \
-        for (int64_t i = 0; i < BLOCK; i += lanes) { \
-            for (int32_t j = 0; j < lanes; j++) { \
-                const int16_t key = half_key(x[i + j], worst); \
-                lane[j] = BEYOND(key, lane[j]) ? key : lane[j]; \
-            } \
-        } \
-        HALVE_ALL(int16_t, BEYOND) \
-        return lane[0]; \
+        return among_##name(x, BLOCK, IPU_FOLD_LANES(int16_t)); \
     }
 #define EXTREMES_OF_HALVES(name, target) \
     EXTREME_HALF(half_max_##name, target, INT16_MIN, ABOVE) \

@@ -12,8 +12,7 @@ enum {
     LANES = 128, /* neighbouring lines */
     ROWS = 4,    /* along the last axis */
     SHORT_ROW = 16,
-    BLOCK = 512, /* halves of a row that are widened at once */
-    PAGE_BYTES = 4096
+    BLOCK = 512  /* halves of a row that are widened at once */
 };
 
 /* Functions of an op and a dtype. `a`: the factors of a recurrence. Totals are the
@@ -43,9 +42,10 @@ typedef struct scan_functions {
         } \
         break;
 
-/* JOINED: of the total t, the element e and the factor f. `lines_of`: how many rows of so
- * many bytes go side by side. */
-#define SCAN(name, target, type, acc, start, FACTOR, JOINED, lines_of) \
+/* JOINED: of the total t, the element e and the factor f. `most`: how many rows of whole
+ * pages go side by side, which get in each other's way in the caches: one where a step
+ * takes one cycle. */
+#define SCAN(name, target, type, acc, start, FACTOR, JOINED, most) \
     static void open_##name(void *outs, const void *xs, int64_t lines, int64_t apart, \
                             void *totals, bool exclusive) \
     { \
@@ -117,10 +117,11 @@ typedef struct scan_functions {
         } else if (n <= SHORT_ROW) { \
             short_##name(out, x, a, rows, n, step, false); \
         } \
+        const bool in_pages = n * (int64_t)sizeof(type) % IPU_PAGE_BYTES == 0; \
         for (int64_t lines, i = 0; n > SHORT_ROW && i < rows; i += lines) { \
             const int64_t next = i * n + step; \
             acc totals[ROWS]; \
-            lines = ipu__min(rows - i, lines_of(n * (int64_t)sizeof(type))); \
+            lines = ipu__min(rows - i, in_pages ? (most) : ROWS); \
             open_##name(out + i * n, x + i * n, lines, n, totals, exclusive); \
             walk_##name(out + next, x + next, a == NULL ? NULL : a + next, n - 1, step, \
                         lines, n, totals, exclusive); \
@@ -150,25 +151,10 @@ typedef struct scan_functions {
         } \
     }
 #define FORM(name) {open_##name, walk_##name, rows_##name, across_##name}
-#define BOTH_SETS(name, type, acc, start, FACTOR, JOINED, lines_of) \
-    SCAN(name##_generic, , type, acc, start, FACTOR, JOINED, lines_of) \
-    SCAN(name##_avx2, IPU_TARGET_AVX2, type, acc, start, FACTOR, JOINED, lines_of) \
+#define BOTH_SETS(name, type, acc, start, FACTOR, JOINED, most) \
+    SCAN(name##_generic, , type, acc, start, FACTOR, JOINED, most) \
+    SCAN(name##_avx2, IPU_TARGET_AVX2, type, acc, start, FACTOR, JOINED, most) \
     static const scan_functions name[2] = {FORM(name##_generic), FORM(name##_avx2)};
-
-static int64_t
-side_by_side(int64_t bytes)
-{
-    (void)bytes;
-    return ROWS;
-}
-
-/* Where a step takes one cycle: rows that begin at the same place of a page get in each
- * other's way in the caches. */
-static int64_t
-alone_in_pages(int64_t bytes)
-{
-    return bytes % PAGE_BYTES == 0 ? 1 : ROWS;
-}
 
 #define NO_FACTOR(a, i) 0
 #define FACTOR_OF(a, i) (a)[i]
@@ -178,16 +164,16 @@ alone_in_pages(int64_t bytes)
 #define MULTIPLIED_UNSIGNED(t, e, f) (1u * (t) * (e))
 #define RECURRED(t, e, f) ((f) * (t) + (e))
 
-BOTH_SETS(sum_f32, float, double, 0, NO_FACTOR, ADDED, side_by_side)
-BOTH_SETS(sum_f64, double, double, 0, NO_FACTOR, ADDED, side_by_side)
-BOTH_SETS(sum_f16, float, float, 0, NO_FACTOR, ADDED, side_by_side)
-BOTH_SETS(prod_f32, float, double, 1, NO_FACTOR, MULTIPLIED, side_by_side)
-BOTH_SETS(prod_f64, double, double, 1, NO_FACTOR, MULTIPLIED, side_by_side)
-BOTH_SETS(recur_f32, float, double, 0, FACTOR_OF, RECURRED, side_by_side)
-BOTH_SETS(recur_f64, double, double, 0, FACTOR_OF, RECURRED, side_by_side)
+BOTH_SETS(sum_f32, float, double, 0, NO_FACTOR, ADDED, ROWS)
+BOTH_SETS(sum_f64, double, double, 0, NO_FACTOR, ADDED, ROWS)
+BOTH_SETS(sum_f16, float, float, 0, NO_FACTOR, ADDED, ROWS)
+BOTH_SETS(prod_f32, float, double, 1, NO_FACTOR, MULTIPLIED, ROWS)
+BOTH_SETS(prod_f64, double, double, 1, NO_FACTOR, MULTIPLIED, ROWS)
+BOTH_SETS(recur_f32, float, double, 0, FACTOR_OF, RECURRED, ROWS)
+BOTH_SETS(recur_f64, double, double, 0, FACTOR_OF, RECURRED, ROWS)
 #define INTEGERS(NAME, suffix, type, bits, ...) \
-    BOTH_SETS(sum_##bits, type, type, 0, NO_FACTOR, ADDED, alone_in_pages) \
-    BOTH_SETS(prod_##bits, type, type, 1, NO_FACTOR, MULTIPLIED_UNSIGNED, side_by_side)
+    BOTH_SETS(sum_##bits, type, type, 0, NO_FACTOR, ADDED, 1) \
+    BOTH_SETS(prod_##bits, type, type, 1, NO_FACTOR, MULTIPLIED_UNSIGNED, ROWS)
 IPU_UNSIGNED_LIST(INTEGERS)
 
 static const scan_functions *
