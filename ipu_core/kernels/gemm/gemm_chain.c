@@ -102,6 +102,11 @@ typedef struct chain_form {
 #include "kernels/gemm/gemm_chain_body.h"
 #undef TARGET
 
+#endif
+
+#define JOINED(name, type, class) name##_##type##_##class
+#define FORM_OF(name, type, class) JOINED(name, type, class)
+#if defined(__x86_64__)
 #define CLASS avx2
 #define CLASS_TARGET IPU_TARGET_AVX2
 #define VECTOR_BYTES 32
@@ -118,20 +123,33 @@ typedef struct chain_form {
 #define VECTOR_BYTES 16
 #include "kernels/gemm/gemm_chain_integers.h"
 
+/* columns that would fill half of a vector of bytes */
+#define TARGET
+#define CLASS few
+#define VECTOR_BYTES 8
+#include "kernels/gemm/gemm_chain_bytes_body.h"
+#undef TARGET
+#undef CLASS
+#undef VECTOR_BYTES
+#undef JOINED
+#undef FORM_OF
+
+/* Below those of the classes there may be one of less than a vector. */
 #if defined(__x86_64__)
-static const chain_form *const forms_f64[] = {NULL, &form_f64_avx2, &form_f64_avx512};
-#define FORMS(type) \
+static const chain_form *const forms_f64[] = {NULL, NULL, &form_f64_avx2,
+                                              &form_f64_avx512};
+#define FORMS(type, few) \
     static const chain_form *const forms_##type[] = { \
-        &form_##type##_generic, &form_##type##_avx2, &form_##type##_avx512};
+        few, &form_##type##_generic, &form_##type##_avx2, &form_##type##_avx512};
 #else
-static const chain_form *const forms_f64[] = {NULL};
-#define FORMS(type) \
-    static const chain_form *const forms_##type[] = {&form_##type##_generic};
+static const chain_form *const forms_f64[] = {NULL, NULL};
+#define FORMS(type, few) \
+    static const chain_form *const forms_##type[] = {few, &form_##type##_generic};
 #endif
-FORMS(uint8_t)
-FORMS(uint16_t)
-FORMS(uint32_t)
-FORMS(uint64_t)
+FORMS(uint8_t, &form_uint8_t_few)
+FORMS(uint16_t, NULL)
+FORMS(uint32_t, NULL)
+FORMS(uint64_t, NULL)
 #undef FORMS
 
 /* Vectors that so few elements would fill by half are left to a lower class. */
@@ -144,11 +162,11 @@ form_of(ipu_dtype dtype, ipu_cpu_class cpu, int64_t elements)
         IPU_BY_WIDTH(ipu_dtype_bytes(dtype), FIND)
     }
 #undef FIND
-    while (cpu > IPU_CPU_GENERIC && forms[cpu - 1] != NULL &&
-           elements <= forms[cpu - 1]->lanes) {
-        cpu--;
+    int i = 1 + (int)cpu;
+    while (i > 0 && forms[i - 1] != NULL && elements <= forms[i - 1]->lanes) {
+        i--;
     }
-    return forms[cpu];
+    return forms[i];
 }
 
 static int64_t
