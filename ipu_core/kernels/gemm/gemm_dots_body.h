@@ -50,17 +50,17 @@ IPU_INLINE TARGET vector
 add_line(bool shared, bool halves, bool x_halves, int64_t terms, const chain_source *a,
          int64_t a_at, const chain_source *x, int64_t x_at, vector sum)
 {
+    vector line[LINE]; /* of x, read before A: both may share a place in the cache */
+    for (int64_t k = 0; !shared && k < terms; k += TURNED) {
+        load_turned(halves, x->matrix, x_at + k, x->step, line + k);
+    }
     for (int64_t k = 0; k < terms; k += TURNED) {
         vector turned[TURNED];
-        vector turned_x[TURNED];
         load_turned(halves, a->matrix, a_at + k, a->step, turned);
-        if (!shared) {
-            load_turned(halves, x->matrix, x_at + k, x->step, turned_x);
-        }
         EACH(term, TURNED, {
             if (k + term < terms) {
                 vector y = shared ? spread_at(x->matrix, x_at + k + term, x_halves)
-                                  : turned_x[term];
+                                  : line[k + term];
                 sum = multiply_add(turned[term], y, sum);
             }
         })
