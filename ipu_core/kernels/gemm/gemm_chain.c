@@ -25,7 +25,8 @@ enum {
     LESS_ROWS = 4, /* of others */
     VECTORS = 3,
     PANEL_BYTES = 24576,  /* three quarters of a first-level cache */
-    PANELS = 8,           /* that are packed at once, from longer parts of rows */
+    PANELS = 8,       /* that are packed at once, from longer parts of rows; */
+    MORE_PANELS = 32, /* where strips are, each time */
     BLOCK_BYTES = 196608, /* of packed A, in the second-level cache */
     FEW_ROWS = 8,
     FEW_TERMS = 16,
@@ -240,12 +241,20 @@ ipu__chain_name(const ipu__chain_plan *plan)
     return plan->form->name;
 }
 
+/* Of B, that are packed at once. */
+static int64_t
+panels_of(const ipu__chain_plan *plan)
+{
+    const int64_t all = ipu__ceil_div(plan->n, panel_columns(plan));
+    return ipu__min(all, plan->packs_a ? MORE_PANELS : PANELS);
+}
+
 /* Scratch has a tile, panels (of those in place the last one may be packed), strips.
  * Where these begin, in elements. */
 static int64_t
 strips_at(const ipu__chain_plan *plan)
 {
-    int64_t panels = plan->packs_b ? PANELS : 1;
+    int64_t panels = plan->packs_b ? panels_of(plan) : 1;
     return (plan->form->rows + panels * plan->chunk) * panel_columns(plan);
 }
 
@@ -514,29 +523,36 @@ walk_panels(const chain_part *p, int64_t row, int64_t rows, int64_t column,
     plan->form->walks[rows - 1](&t, panels);
 }
 
-/* Rows [row, row + rows) by columns [column, column + columns). What does not fill
- * vectors is packed before, or all is. */
+/* Columns [column, column + columns) over k terms from k0. What does not fill vectors
+ * is packed, or all is, once for all rows. */
 static void
-multiply_panels(const chain_part *p, int64_t row, int64_t rows, int64_t column,
-                int64_t columns, int64_t k0, int64_t k, char *scratch)
+multiply_columns(const chain_part *p, int64_t column, int64_t columns, int64_t k0,
+                 int64_t k, char *scratch)
 {
     const ipu__chain_plan *plan = p->plan;
     const int64_t width = panel_columns(plan);
     const bool fills = columns % plan->form->lanes == 0;
     const int64_t whole = plan->packs_b ? 0 : fills ? columns : columns / width * width;
     char *panels = scratch + plan->form->rows * width * plan->bytes;
+    char *strips = scratch + strips_at(plan) * plan->bytes;
     if (whole < columns) {
         pack_panels(plan, of_b(p, k0, column + whole), columns - whole, k, panels);
     }
-    int64_t j = 0;
-    if (plan->is_walk && rows <= plan->form->rows) {
-        j = columns / width * width;
-        walk_panels(p, row, rows, column, columns / width, k0, k);
-    }
-    for (; j < columns; j += width) {
-        multiply_panel(p, row, rows, column + j, ipu__min(columns - j, width), k0, k,
-                       j < whole ? NULL : panels + (j - whole) * k * plan->bytes,
-                       scratch);
+    for (int64_t row = p->row, rows; row < p->row_end; row += rows) {
+        rows = ipu__min(p->row_end - row, plan->block);
+        int64_t j = 0;
+        if (plan->packs_a) {
+            pack_strips(plan, of_a(p, row, k0), rows, k, strips);
+        }
+        if (plan->is_walk && rows <= plan->form->rows) {
+            j = columns / width * width;
+            walk_panels(p, row, rows, column, columns / width, k0, k);
+        }
+        for (; j < columns; j += width) {
+            multiply_panel(p, row, rows, column + j, ipu__min(columns - j, width), k0,
+                           k, j < whole ? NULL : panels + (j - whole) * k * plan->bytes,
+                           scratch);
+        }
     }
 }
 
@@ -544,20 +560,14 @@ static void
 multiply_part(const chain_part *p, char *scratch)
 {
     const ipu__chain_plan *plan = p->plan;
-    const int64_t most = plan->is_walk ? plan->n : PANELS * panel_columns(plan);
-    char *strips = scratch + strips_at(plan) * plan->bytes;
-    for (int64_t row = p->row, rows; row < p->row_end; row += rows) {
-        rows = ipu__min(p->row_end - row, plan->block);
+    const int64_t panels = panels_of(plan) * panel_columns(plan);
+    const int64_t most = plan->is_walk ? plan->n : panels;
+    for (int64_t j = p->column; j < p->column_end; j += most) {
+        const int64_t columns = ipu__min(p->column_end - j, most);
         int64_t k0 = 0;
         do {
             const int64_t k = ipu__min(p->k - k0, plan->chunk);
-            if (plan->packs_a) {
-                pack_strips(plan, of_a(p, row, k0), rows, k, strips);
-            }
-            for (int64_t j = p->column; j < p->column_end; j += most) {
-                multiply_panels(p, row, rows, j, ipu__min(p->column_end - j, most), k0,
-                                k, scratch);
-            }
+            multiply_columns(p, j, columns, k0, k, scratch);
             k0 += k;
         } while (k0 < p->k);
     }
