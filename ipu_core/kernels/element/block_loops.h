@@ -523,6 +523,13 @@ half_or_nan(uint16_t x, uint16_t y, uint16_t number)
     return half_is_nan(x) ? quiet_x : result;
 }
 
+/* 1 or -1, or the 0 that x is. */
+BLOCK_TARGET static inline uint16_t
+half_sign(uint16_t x)
+{
+    return half_of((uint16_t)(x << 1) == 0, x, (x & 0x8000u) | 0x3c00u);
+}
+
 /* Ops on the bits alone. */
 #define HALF_COMPARE(operator) \
     !half_is_nan(x) && !half_is_nan(y) && half_order(x) operator half_order(y)
@@ -535,6 +542,7 @@ half_or_nan(uint16_t x, uint16_t y, uint16_t number)
     F(GREATER_EQUAL, TWO, TEST, f16, HALF_COMPARE(>=)) \
     F(NEG, ONE, SAME, f16, x ^ 0x8000u) \
     F(ABS, ONE, SAME, f16, x & 0x7fffu) \
+    F(SIGN, ONE, SAME, f16, half_or_nan(x, x, half_sign(x))) \
     F(RELU, ONE, SAME, f16, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */ \
     F(RELU_GRAD, TWO, SAME, f16, (uint16_t)(x - 1u) < 0x7c00u ? y : 0) \
     F(MAXIMUM, TWO, SAME, f16, \
@@ -718,6 +726,7 @@ HALF_BINARY(div, /)
 #define HALF_SAME(name, operands, expression) \
     HALF_LOOP(name, operands, expression, expression)
 HALF_SAME(square, ONE, x * x)
+HALF_SAME(reciprocal, ONE, 1.0f / x)
 HALF_SAME(tanh_grad, TWO, TANH_SLOPE)
 HALF_SAME(sigmoid_grad, TWO, SIGMOID_SLOPE)
 #define HALF_WHERE(name, expression) \
@@ -732,6 +741,67 @@ HALF_WHOLE(floor, _MM_FROUND_TO_NEG_INF, __builtin_floorf)
 HALF_WHOLE(ceil, _MM_FROUND_TO_POS_INF, __builtin_ceilf)
 HALF_WHOLE(round, _MM_FROUND_TO_NEAREST_INT, __builtin_rintf)
 HALF_WHOLE(trunc, _MM_FROUND_TO_ZERO, __builtin_truncf)
+
+/* --- tests of elements of 8 bytes, by AVX2 -------------------------------------------
+ */
+
+#if BLOCK_F16C == 8
+/* 32 masks as bytes. Compilers take three times the shuffles, as they narrow by half a
+ * step and keep the order in each. */
+IPU_INLINE __attribute__((target("avx2"))) void
+store_tests(uint8_t *out, const __m256i mask[8])
+{
+    const __m128i one = _mm_set1_epi8(1);
+    __m256i pairs[4];
+    for (int k = 0; k < 4; k++) { /* in lanes of 128 bits two of one, two of the next */
+        __m256 first = _mm256_castsi256_ps(mask[2 * k]);
+        __m256 second = _mm256_castsi256_ps(mask[2 * k + 1]);
+        pairs[k] = _mm256_castps_si256(_mm256_shuffle_ps(first, second, 0x88));
+    }
+    __m256i low = _mm256_packs_epi32(pairs[0], pairs[1]);
+    __m256i all = _mm256_packs_epi16(low, _mm256_packs_epi32(pairs[2], pairs[3]));
+    __m128i begins = _mm_and_si128(_mm256_castsi256_si128(all), one);
+    __m128i ends = _mm_and_si128(_mm256_extracti128_si256(all, 1), one);
+    __m128i *to = (__m128i *)(void *)out;
+    _mm_storeu_si128(to, _mm_unpacklo_epi16(begins, ends));
+    _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(begins, ends));
+}
+
+#define VECTOR_Y_ONE
+#define VECTOR_Y_TWO const vector y = *(const vector *)(ys + at);
+#define WIDE_TEST(op, operands, result_kind, suffix, expression) \
+    SIGNATURE(wide_##op##_##suffix) \
+    { \
+        typedef TYPE_##suffix vector \
+            __attribute__((vector_size(32), aligned(8), may_alias)); \
+        const TYPE_##suffix *xs = a; \
+        const TYPE_##suffix *ys = b == NULL ? a : b; \
+        uint8_t *result = out; \
+        int64_t i = 0; \
+        for (; i + 32 <= n; i += 32) { \
+            __m256i mask[8]; \
+            _Pragma("GCC unroll 8") for (int k = 0; k < 8; k++) \
+            { \
+                const int64_t at = i + 4 * k; \
+                const vector x = *(const vector *)(xs + at); \
+                VECTOR_Y_##operands mask[k] = (__m256i)(expression); \
+            } \
+            store_tests(result + i, mask); \
+        } \
+        return op##_##suffix(block, result + i, xs + i, ys + i, c, n - i); \
+    }
+#define WIDE_TESTS(F) \
+    COMPARE_FORMULAS(F, f64) \
+    F(IS_NAN, ONE, TEST, f64, x != x) \
+    F(IS_INF, ONE, TEST, f64, (x == x) & (x - x != 0.0)) \
+    F(IS_FINITE, ONE, TEST, f64, x - x == 0.0) \
+    COMPARE_FORMULAS(F, i64)
+WIDE_TESTS(WIDE_TEST)
+#define WIDE_TEST_ROW(op, operands, result, suffix, expression) \
+    ROW_AS(op, result, DTYPE_##suffix, wide_##op##_##suffix)
+#else
+#define WIDE_TESTS(F)
+#endif
 
 /* --- the table -----------------------------------------------------------------------
  */
@@ -801,6 +871,7 @@ HALF_WHOLE(trunc, _MM_FROUND_TO_ZERO, __builtin_truncf)
 
 /* The first row that fits is taken. */
 static const ipu__block_row rows[] = {
+    WIDE_TESTS(WIDE_TEST_ROW)
     CAST_ROW(FLOAT32, INT32, quick_f32_i32)
     CAST_ROW(FLOAT32, INT8, quick_f32_i8)
     SAME_ROW(LEFT_SHIFT, INT8, quick_left_u8)
@@ -821,6 +892,7 @@ static const ipu__block_row rows[] = {
     SAME_ROW(MUL, FLOAT16, mul_f16)
     SAME_ROW(DIV, FLOAT16, div_f16)
     SAME_ROW(SQUARE, FLOAT16, square_f16)
+    SAME_ROW(RECIPROCAL, FLOAT16, reciprocal_f16)
     SAME_ROW(TANH_GRAD, FLOAT16, tanh_grad_f16)
     SAME_ROW(SIGMOID_GRAD, FLOAT16, sigmoid_grad_f16)
     SAME_ROW(SQRT_GRAD, FLOAT16, sqrt_grad_f16)

@@ -144,7 +144,7 @@
 #define SIGNED_FORMULAS(F, suffix) \
     INTEGER_FORMULAS(F, suffix) \
     F(ABS, ONE, SAME, suffix, x < 0 ? 0 - (WIDE_##suffix)x : (WIDE_##suffix)x) \
-    F(SIGN, ONE, SAME, suffix, (x > 0) - (x < 0)) \
+    F(SIGN, ONE, SAME, suffix, (TYPE_##suffix)(x > 0) - (TYPE_##suffix)(x < 0)) \
     F(RELU, ONE, SAME, suffix, x > 0 ? x : 0) \
     F(RIGHT_SHIFT, TWO, SAME, suffix, \
       x >> ((WIDE_##suffix)y < BITS(suffix) ? y : (TYPE_##suffix)(BITS(suffix) - 1)))
