@@ -43,12 +43,19 @@ typedef struct ipu_random_words {
     uint32_t at[4];
 } ipu_random_words;
 
-/* Two 32x32 -> 64 multiplications; constants of the paper. */
+/* Constants of the paper. */
+#define IPU_RANDOM_FACTOR_0 0xD2511F53U
+#define IPU_RANDOM_FACTOR_1 0xCD9E8D57U
+#define IPU_RANDOM_STEP_0 0x9E3779B9U /* of the key, from round to round */
+#define IPU_RANDOM_STEP_1 0xBB67AE85U
+enum { IPU_RANDOM_ROUNDS = 10 };
+
+/* Two 32x32 -> 64 multiplications. */
 static inline __attribute__((always_inline)) ipu_random_words
 ipu_random_round(ipu_random_words c, uint32_t k0, uint32_t k1)
 {
-    uint64_t p0 = (uint64_t)0xD2511F53U * c.at[0];
-    uint64_t p1 = (uint64_t)0xCD9E8D57U * c.at[2];
+    uint64_t p0 = (uint64_t)IPU_RANDOM_FACTOR_0 * c.at[0];
+    uint64_t p1 = (uint64_t)IPU_RANDOM_FACTOR_1 * c.at[2];
     return (ipu_random_words){{(uint32_t)(p1 >> 32) ^ c.at[1] ^ k0, (uint32_t)p1,
                                (uint32_t)(p0 >> 32) ^ c.at[3] ^ k1, (uint32_t)p0}};
 }
@@ -57,10 +64,10 @@ ipu_random_round(ipu_random_words c, uint32_t k0, uint32_t k1)
 static inline __attribute__((always_inline)) ipu_random_words
 ipu_random_two_rounds(ipu_random_words c, const ipu_random_start *start, uint32_t n)
 {
-    uint32_t k0 = start->key[0] + n * 0x9E3779B9U;
-    uint32_t k1 = start->key[1] + n * 0xBB67AE85U;
+    uint32_t k0 = start->key[0] + n * IPU_RANDOM_STEP_0;
+    uint32_t k1 = start->key[1] + n * IPU_RANDOM_STEP_1;
     c = ipu_random_round(c, k0, k1);
-    return ipu_random_round(c, k0 + 0x9E3779B9U, k1 + 0xBB67AE85U);
+    return ipu_random_round(c, k0 + IPU_RANDOM_STEP_0, k1 + IPU_RANDOM_STEP_1);
 }
 
 static inline __attribute__((always_inline)) ipu_random_words

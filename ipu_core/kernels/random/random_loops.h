@@ -1,12 +1,69 @@
 /* SPDX-License-Identifier: MIT
  *
  * Loops over runs of random words, once for each class of processor: a file defines
- * RANDOM_FORM (the name of the form that it defines) and RANDOM_TARGET (the attribute
- * of its functions) and includes this one. All are plain loops without contraction, so
- * that all classes give the same bits. */
+ * RANDOM_FORM (the name of the form that it defines), RANDOM_TARGET (the attribute of
+ * its functions) and RANDOM_BLOCKS (of words that fill a vector) and includes this one.
+ * Nothing is contracted, so that all classes give the same bits. */
 #include "kernels/math/element_math.h"
 #include "kernels/random/distributions_impl.h"
 #include "kernels/random/random_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#if RANDOM_BLOCKS == 8
+#define MULTIPLY(x, y) (lanes) _mm512_mul_epu32((__m512i)(x), (__m512i)(y))
+#define FIRST_HALVES(x, y) (lanes) _mm512_unpacklo_epi64((__m512i)(x), (__m512i)(y))
+#define SECOND_HALVES(x, y) (lanes) _mm512_unpackhi_epi64((__m512i)(x), (__m512i)(y))
+#define BLOCK_OF_LANE 0, 4, 1, 5, 2, 6, 3, 7
+#elif RANDOM_BLOCKS == 4
+#define MULTIPLY(x, y) (lanes) _mm256_mul_epu32((__m256i)(x), (__m256i)(y))
+#define FIRST_HALVES(x, y) (lanes) _mm256_unpacklo_epi64((__m256i)(x), (__m256i)(y))
+#define SECOND_HALVES(x, y) (lanes) _mm256_unpackhi_epi64((__m256i)(x), (__m256i)(y))
+#define BLOCK_OF_LANE 0, 2, 1, 3
+#else
+#define MULTIPLY(x, y) (lanes) _mm_mul_epu32((__m128i)(x), (__m128i)(y))
+#define FIRST_HALVES(x, y) (lanes) _mm_unpacklo_epi64((__m128i)(x), (__m128i)(y))
+#define SECOND_HALVES(x, y) (lanes) _mm_unpackhi_epi64((__m128i)(x), (__m128i)(y))
+#define BLOCK_OF_LANE 0, 1
+#endif
+typedef uint64_t lanes __attribute__((vector_size(RANDOM_BLOCKS * 8)));
+
+/* Blocks in lanes of 64 bits, of which a product reads the low half; whatever is in the
+ * high one stays there. Returns how many blocks are made. */
+RANDOM_TARGET IPU_INLINE int64_t
+words_of_lanes(uint32_t *out, const ipu_random_start *start, uint32_t first,
+               uint32_t step, int64_t blocks)
+{
+    const lanes none = {0};
+    lanes block = first + (lanes){BLOCK_OF_LANE} * step;
+    int64_t i = 0;
+    for (; i + RANDOM_BLOCKS <= blocks; i += RANDOM_BLOCKS) {
+        lanes c[4] = {block, none + start->counter[0], none + start->counter[1],
+                      none + start->counter[2]};
+        uint32_t key[2] = {start->key[0], start->key[1]};
+        _Pragma("GCC unroll 10") for (int round = 0; round < IPU_RANDOM_ROUNDS; round++)
+        {
+            const lanes p0 = MULTIPLY(c[0], none + IPU_RANDOM_FACTOR_0);
+            const lanes p1 = MULTIPLY(c[2], none + IPU_RANDOM_FACTOR_1);
+            c[0] = (p1 >> 32) ^ c[1] ^ key[0];
+            c[1] = p1;
+            c[2] = (p0 >> 32) ^ c[3] ^ key[1];
+            c[3] = p0;
+            key[0] += IPU_RANDOM_STEP_0;
+            key[1] += IPU_RANDOM_STEP_1;
+        }
+        const lanes low = (c[0] & UINT32_MAX) | c[1] << 32;
+        const lanes high = (c[2] & UINT32_MAX) | c[3] << 32;
+        const lanes both[2] = {FIRST_HALVES(low, high), SECOND_HALVES(low, high)};
+        memcpy(out + 4 * i, both, sizeof both);
+        block += (uint64_t)RANDOM_BLOCKS * step;
+    }
+    return i;
+}
+#else
+#define words_of_lanes(...) 0
+#endif
 
 /* The upper word of a block's number is that of `first`: no run crosses a multiple of
  * 2^32, since runs are of one power of two and begin at multiples of it. */
@@ -16,14 +73,11 @@ words_of(uint32_t *out, const ipu_random_key *key, uint64_t first, uint32_t step
 {
     ipu_random_start start = ipu_random_start_of(key);
     start.counter[0] ^= (uint32_t)(first >> 32);
-    IPU_INDEPENDENT
-    for (int64_t i = 0; i < blocks; i++) {
+    int64_t i = words_of_lanes(out, &start, (uint32_t)first, step, blocks);
+    for (; i < blocks; i++) {
         uint32_t block = (uint32_t)first + (uint32_t)i * step;
         ipu_random_words drawn = ipu_random_block_of(&start, block);
-        out[4 * i] = drawn.at[0];
-        out[4 * i + 1] = drawn.at[1];
-        out[4 * i + 2] = drawn.at[2];
-        out[4 * i + 3] = drawn.at[3];
+        memcpy(out + 4 * i, drawn.at, sizeof drawn.at);
     }
 }
 
@@ -60,8 +114,9 @@ RANDOM_TARGET static void
 uniform_wide(double *out, const uint32_t *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        uint64_t both = (uint64_t)from[2 * i + 1] << 32 | from[2 * i];
-        out[i] = (double)(int64_t)(both >> 11) * 0x1p-53;
+        /* 53 bits, in two parts since AVX2 converts no integers of 64; all is exact */
+        double high = (double)(int32_t)(from[2 * i + 1] ^ 0x80000000u) + 0x1p31;
+        out[i] = high * 0x1p-32 + (double)(int32_t)(from[2 * i] >> 11) * 0x1p-53;
     }
 }
 
@@ -112,19 +167,20 @@ integers(uint32_t *out, const uint32_t *from, uint32_t least, uint64_t span, int
     }
 }
 
-/* The upper half of a product of 128 bits, out of four of 64. */
+/* The upper half of a product of 128 bits, out of four of 64 whose factors are seen to
+ * have 32. */
 RANDOM_TARGET static void
 integers_wide(uint64_t *out, const uint32_t *from, uint64_t least, uint64_t span,
               int64_t n)
 {
-    const uint64_t span_low = span & UINT32_MAX;
-    const uint64_t span_high = span >> 32;
+    const uint32_t span_low = (uint32_t)span;
+    const uint32_t span_high = (uint32_t)(span >> 32);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t low = from[2 * i];
         const uint64_t high = from[2 * i + 1];
-        const uint64_t middle = span_high * low + (span_low * low >> 32);
-        const uint64_t cross = span_low * high + (middle & UINT32_MAX);
-        out[i] = least + span_high * high + (middle >> 32) + (cross >> 32);
+        const uint64_t middle = low * span_high + (low * span_low >> 32);
+        const uint64_t cross = high * span_low + (middle & UINT32_MAX);
+        out[i] = least + high * span_high + (middle >> 32) + (cross >> 32);
     }
 }
 
