@@ -25,8 +25,8 @@ enum {
     LESS_ROWS = 4, /* of others */
     VECTORS = 3,
     PANEL_BYTES = 24576,  /* three quarters of a first-level cache */
-    PANELS = 8,       /* that are packed at once, from longer parts of rows; */
-    MORE_PANELS = 32, /* where strips are, each time */
+    PANELS = 8,           /* that are packed at once, from longer parts of rows */
+    MORE_PANELS = 32,     /* the same where A is packed anew for each group of them */
     BLOCK_BYTES = 196608, /* of packed A, in the second-level cache */
     FEW_ROWS = 8,
     FEW_TERMS = 16,
@@ -70,6 +70,8 @@ typedef struct chain_form {
     walk_fn *walks[MOST_ROWS]; /* along whole panels of B that lie side by side */
 } chain_form;
 
+#define JOINED(name, type, class) name##_##type##_##class
+#define FORM_OF(name, type, class) JOINED(name, type, class)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -103,11 +105,6 @@ typedef struct chain_form {
 #include "kernels/gemm/gemm_chain_body.h"
 #undef TARGET
 
-#endif
-
-#define JOINED(name, type, class) name##_##type##_##class
-#define FORM_OF(name, type, class) JOINED(name, type, class)
-#if defined(__x86_64__)
 #define CLASS avx2
 #define CLASS_TARGET IPU_TARGET_AVX2
 #define VECTOR_BYTES 32
@@ -124,7 +121,7 @@ typedef struct chain_form {
 #define VECTOR_BYTES 16
 #include "kernels/gemm/gemm_chain_integers.h"
 
-/* columns that would fill half of a vector of bytes */
+/* For columns that would fill half of the smallest vector of bytes. */
 #define TARGET
 #define CLASS few
 #define VECTOR_BYTES 8
@@ -135,7 +132,7 @@ typedef struct chain_form {
 #undef JOINED
 #undef FORM_OF
 
-/* Below those of the classes there may be one of less than a vector. */
+/* By class, after a form for few columns, where there is one. */
 #if defined(__x86_64__)
 static const chain_form *const forms_f64[] = {NULL, NULL, &form_f64_avx2,
                                               &form_f64_avx512};
