@@ -74,10 +74,14 @@ words_of(uint32_t *out, const ipu_random_key *key, uint64_t first, uint32_t step
     ipu_random_start start = ipu_random_start_of(key);
     start.counter[0] ^= (uint32_t)(first >> 32);
     int64_t i = words_of_lanes(out, &start, (uint32_t)first, step, blocks);
+    IPU_INDEPENDENT
     for (; i < blocks; i++) {
         uint32_t block = (uint32_t)first + (uint32_t)i * step;
         ipu_random_words drawn = ipu_random_block_of(&start, block);
-        memcpy(out + 4 * i, drawn.at, sizeof drawn.at);
+        out[4 * i] = drawn.at[0];
+        out[4 * i + 1] = drawn.at[1];
+        out[4 * i + 2] = drawn.at[2];
+        out[4 * i + 3] = drawn.at[3];
     }
 }
 
